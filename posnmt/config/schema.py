@@ -343,6 +343,10 @@ class Model(Section):
         return self
 
 
+WARMUP, WARMUP_IN_MINUTES, COOLDOWN_IN_MINUTES = 4000, 0.15, 0.2
+"""The warm-up in updates; of a budget in minutes, the shares of the budget that warm-up and cool-down take."""
+
+
 class Schedule(Section):
     """The learning rate schedule."""
 
@@ -353,8 +357,8 @@ class Schedule(Section):
     warmup: Annotated[float | None, Chosen()] = Field(
         None,
         ge=0,
-        description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: 4000, and "
-        "0.15 for a budget in minutes",
+        description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: "
+        f"{WARMUP}, and {WARMUP_IN_MINUTES} for a budget in minutes",
     )
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
@@ -364,7 +368,8 @@ class Schedule(Section):
         ge=0,
         le=1,
         description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
-        "0.2 for a budget in minutes. A run that is resumed with a longer budget has a higher rate again",
+        f"{COOLDOWN_IN_MINUTES} for a budget in minutes. A run that is resumed with a longer budget has a higher rate "
+        "again",
     )
 
     @model_validator(mode="after")

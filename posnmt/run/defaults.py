@@ -66,9 +66,13 @@ def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
 def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
     """A configuration, or a part of it, without empty sections and without `auto` where that asks for a choice.
 
+    One that names its format is as it is.
+
     Args:
         prefix: of the keys of a part.
     """
+    if "format" in tree and not prefix:
+        return dict(tree)
     kept: dict[str, Any] = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
@@ -250,5 +254,4 @@ def passes(pairs: int) -> int:
 
 
 def _left_out(tree: Tree, settings: Settings) -> Settings:
-    """Those of some settings that a configuration leaves out."""
     return {key: value for key, value in settings.items() if not is_set(tree, key)}

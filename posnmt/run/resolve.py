@@ -151,7 +151,6 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
 
 
 def _schemes(config: Config) -> list[str]:
-    """The names of the position schemes of both sides."""
     return [choice.scheme for side in (config.model.encoder, config.model.decoder) for choice in side.position]
 
 

@@ -339,7 +339,6 @@ def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator
 
 @cache
 def _warn_once(message: str) -> None:
-    """Print a warning at the first time that it is due in this process."""
     warn(message)
 
 

@@ -104,11 +104,7 @@ class Training:
         return copy or self.loss
 
     def is_finite(self, whole: TrainingLoss) -> bool:
-        """Whether all weights are finite, by the first process, which has them all (collective).
-
-        Args:
-            whole: result of `whole`.
-        """
+        """Whether all weights are finite, by the first process, which has them all (collective)."""
         finite = self.fabric.is_global_zero and all(
             bool(weight.detach().isfinite().all()) for weight in whole.model.parameters()
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,8 +125,7 @@ def try_largest_batch(t: Training) -> Tried | None:
         return None
     numbers, tokens = largest_batch(t.plan, t.progress.cursor.epoch)
     try:
-        with peak_memory(t.fabric.device) as peak:
-            t.rehearse(numbers)
+        peak = peak_memory(t.fabric.device, lambda: t.rehearse(numbers))
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -136,7 +135,7 @@ def try_largest_batch(t: Training) -> Tried | None:
             f"lower train.batch (now {train.batch:,} {train.batch_unit}) and raise train.accumulate, lower"
             " data.max_length, or choose a smaller model",
         ) from None
-    return Tried(len(numbers), tokens, None if peak.bytes is None else peak.bytes + moments_to_come(t))
+    return Tried(len(numbers), tokens, None if peak is None else peak + moments_to_come(t))
 
 
 def moments_to_come(t: Training) -> int:
@@ -146,31 +145,23 @@ def moments_to_come(t: Training) -> int:
     return 2 * sum(weight.numel() * weight.element_size() for weight in t.model.parameters())
 
 
-class Peak:
-    """A measurement.
+def peak_memory(device: torch.device, work: Callable[[], object]) -> int | None:
+    """Do some work; the most bytes in use meanwhile, what was there before included.
 
-    Attributes:
-        bytes: the most that was in use, what was there before included; None where the system does not tell.
+    On a GPU that is what PyTorch has allocated, otherwise what the process has in memory (Linux); None where the system
+    does not tell.
     """
-
-    bytes: int | None = None
-
-
-@contextmanager
-def peak_memory(device: torch.device) -> Iterator[Peak]:
-    """Measure the block: of a GPU what PyTorch has allocated, otherwise what the process has in memory (Linux)."""
-    peak = Peak()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        yield peak
-        peak.bytes = torch.cuda.max_memory_allocated(device)
-        return
+        work()
+        return torch.cuda.max_memory_allocated(device)
     with suppress(OSError):  # without the right to reset it, the peak is that since the start
         _RESET.write_text("5")
-    yield peak
+    work()
     with suppress(OSError):
-        line = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
-        peak.bytes = int(line[1]) * 1024 if line else None
+        if line := re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE):
+            return int(line[1]) * 1024
+    return None
 
 
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:

@@ -53,14 +53,14 @@ class Written:
             UserError: no such file, or no YAML mapping.
         """
         tree, lines = read(path, settings)
-        return cls(_without_autos(tree), path, lines)
+        return cls(defaults.without_autos(tree), path, lines)
 
     @classmethod
     def from_settings(cls, tree: dict[str, Any], settings: tuple[str, ...] = ()) -> Written:
         """A nested dictionary, and settings that win over it."""
         for setting in settings:
             tree = override(tree, setting)
-        return cls(_without_autos(tree))
+        return cls(defaults.without_autos(tree))
 
     def continued(self) -> Written:
         """The configuration with what it takes from the run of `train.init`, if it names one.
@@ -249,7 +249,6 @@ def for_resuming(written: Written | None, run: Run) -> Config:
 
 
 def _same_budget(written: Written, run: Run) -> bool:
-    """Whether the budgets that a configuration sets are those of a run."""
     set_here = [key for key in defaults.BUDGETS if defaults.is_set(written.tree, key)]
     return all(written.tree["train"][name] == getattr(run.config.train, name) for name in (key[6:] for key in set_here))
 
@@ -262,21 +261,11 @@ def _begun_with(begun: list[Any], written: Any) -> Any:
     return [{**before, **now} for before, now in zip(begun, written, strict=True)]
 
 
-def _without_autos(tree: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without empty sections, and without `auto` where that asks for a choice.
-
-    One that names its format is as it is.
-    """
-    return tree if "format" in tree else defaults.without_autos(tree)
-
-
 def _has_budget(written: Written) -> bool:
-    """Whether a configuration says when training ends."""
     return any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS)
 
 
 def _say_chosen(say: Say, reason: str, chosen: defaults.Settings) -> None:
-    """Say what was chosen; nothing where nothing was."""
     if chosen:
         settings = ", ".join(f"{key}={_brief(value)}" for key, value in chosen.items())
         say(f"chosen {reason}: {settings}")

@@ -76,7 +76,6 @@ def _written(asked: Asked) -> Written | None:
 
 
 def _as_settings(options: dict[str, Any], beside_config: bool) -> list[str]:
-    """Options as `key.key=value`, the value in YAML."""
     here = {"init", "dev_source", "dev_target"} if beside_config else {"init"}  # not relative to data.root
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     whole = {name: str(Path(value).resolve()) if name in here and value else value for name, value in plain.items()}

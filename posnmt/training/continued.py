@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +173,6 @@ def described(taken: dict[str, Any]) -> Iterator[str]:
 
 
 def _grouped(names: Sequence[str]) -> list[str]:
-    """Names of tensors, those of one scheme as one."""
     counts: dict[str, int] = {}
     for name in names:
         scheme = re.match(r"(source|target)\.schemes\.\d+", name)
@@ -223,8 +223,4 @@ def _with_rows(name: str, tensor: Tensor, drawn: Tensor, grown: set[tuple[int, i
 
 
 def _at(model: Model, key: str) -> Any:
-    """A setting of the model by its dotted key."""
-    value: Any = model
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
+    return reduce(getattr, key.split("."), model)

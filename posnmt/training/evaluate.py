@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
-    """The figures of `evaluate`, computed by the first process for all; empty without a dev corpus.
-
-    Args:
-        whole: result of `t.whole`.
-    """
+    """The figures of `evaluate`, computed by the first process for all; empty without a dev corpus."""
     if not t.config.data.has_dev:
         return {}
     figures: dict[str, Any] = {}

@@ -66,7 +66,6 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _nothing(pattern: str, names: Sequence[str]) -> UserError:
-    """The fault of a pattern that matches nothing, with the nearest names."""
     parts = dict.fromkeys(".".join(name.split(".")[:end]) for name in names for end in range(1, name.count(".") + 2))
     near = nearest(pattern, parts)
     hint = f"did you mean {near!r}? " if near else ""

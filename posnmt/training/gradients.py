@@ -148,5 +148,4 @@ def dealt(sources: Sequence[int], target: int) -> list[int]:
 
 
 def _number(seed: tuple[int, ...]) -> int:
-    """A 64-bit seed from several integers."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])

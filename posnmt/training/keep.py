@@ -1,6 +1,6 @@
 """What is kept of a training in its run folder: checkpoints, the best weights, and at its end the model.
 
-All functions are called by all processes; the first process writes the files.
+All functions are called by all processes; the first process writes the files. `whole` is the result of `t.whole`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ class Keeper:
         """Write a checkpoint from which the run can be resumed.
 
         Args:
-            whole: result of `t.whole`.
             evaluated: whether dev was evaluated at this step; only such checkpoints are averaged at the end.
         """
         progress, first = t.progress, t.fabric.is_global_zero
@@ -89,14 +88,14 @@ class Keeper:
         if first:
             self.metrics.sync()
             progress.metrics = self.metrics.count
-            self.checkpoints.commit(whole.model, moments, asdict(progress), _about(t, {}))
+            self.checkpoints.commit(whole.model, moments, asdict(progress), _header(t, {}))
             self.checkpoints.prune()
 
     def keep_best(self, t: Training, whole: TrainingLoss, figures: dict[str, Any]) -> None:
         """Keep the weights as the best so far, which are the model until there are better ones."""
         if t.fabric.is_global_zero:
             for name in ("best", "model"):
-                save_model(whole.model, self.run.weights(name), _about(t, figures))
+                save_model(whole.model, self.run.weights(name), _header(t, figures))
 
     def finish(self, t: Training, reason: str) -> None:
         """Write what is left to write: of an interrupted training a checkpoint, of another one its model."""
@@ -137,7 +136,7 @@ class Keeper:
             return False
         whole = t.whole()
         if first:
-            save_tensors(average([place / MODEL for place in places]), run.weights("average"), _about(t, {}))
+            save_tensors(average([place / MODEL for place in places]), run.weights("average"), _header(t, {}))
             load_model(whole.model, run.weights("average"))
         figures = measure(t, whole)
         if not figures:
@@ -147,7 +146,6 @@ class Keeper:
         return progress.best is None or selection_score(figures, t.config.train) > progress.best
 
 
-def _about(t: Training, figures: dict[str, Any]) -> dict[str, Any]:
-    """Metadata for the header of a file of weights."""
+def _header(t: Training, figures: dict[str, Any]) -> dict[str, Any]:
     model = t.config.model.model_dump(mode="json")
     return {"format": "posnmt", "model": model, "step": t.progress.step, "dev": figures}

@@ -136,7 +136,6 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 def _precision(matrix: Tensor) -> torch.dtype:
-    """The type of products of a matrix."""
     if matrix.dtype == torch.float64:
         return torch.float64
     in_hardware = multiplies_bf16() if matrix.device.type == "cpu" else torch.cuda.is_bf16_supported(False)

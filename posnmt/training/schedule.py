@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from posnmt.config.schema import Schedule, Train
+from posnmt.config.schema import COOLDOWN_IN_MINUTES, WARMUP, WARMUP_IN_MINUTES, Schedule, Train
 
 
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:
@@ -33,11 +33,14 @@ def warmup_and_cooldown(train: Train) -> tuple[float, float]:
     For a budget in minutes, whose number of updates is unknown, both are shares of the budget.
     """
     schedule = train.schedule
-    in_minutes = train.minutes is not None and schedule.type not in ("noam", "plateau")
-    warmup = (0.15 if in_minutes else 4000) if schedule.warmup is None else schedule.warmup
-    falls_anyway = schedule.type == "cosine"
-    cooldown = (0.2 if in_minutes and not falls_anyway else 0.0) if schedule.cooldown is None else schedule.cooldown
-    return warmup, cooldown
+    warmup, cooldown = float(WARMUP), 0.0
+    if train.minutes is not None and schedule.type not in ("noam", "plateau"):
+        warmup = WARMUP_IN_MINUTES
+        cooldown = 0.0 if schedule.type == "cosine" else COOLDOWN_IN_MINUTES  # a cosine falls to 0 anyway
+    return (
+        warmup if schedule.warmup is None else schedule.warmup,
+        cooldown if schedule.cooldown is None else schedule.cooldown,
+    )
 
 
 def _before_cooldown(step: int, warmup: float, train: Train, d_model: int, decays: int, share: float) -> float:

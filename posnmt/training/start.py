@@ -1,10 +1,9 @@
-"""The start of a training: what is refused, the prepared text, and the lock on the run folder."""
+"""Before a training: what is refused, the prepared text, and the lock on the run folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from posnmt.run.run import (
 )
 from posnmt.training.checks import check_before
 from posnmt.training.continued import refuse_other_model
-from posnmt.training.device import first_alone, make_fabric
+from posnmt.training.device import first_alone
 from posnmt.training.loggers import require_loggers
 from posnmt.training.stop import saying_what_is_kept
 
@@ -35,51 +34,22 @@ if TYPE_CHECKING:
     from posnmt.data.store import Store
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a training starts with, checked and prepared.
+def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple[Config, Run | None, Run | None]:
+    """Check that a training can start in a folder, or go on there.
 
-    Attributes:
-        config: complete; of a run that goes on, with its own text pipeline.
-        out: the run folder.
-        begun: the run that goes on; None: a new one.
-        origin: the run that `train.init` names, where its weights are needed.
-        fabric: the devices and the processes.
-        store: the prepared text.
-    """
-
-    config: Config
-    out: Path
-    begun: Run | None
-    origin: Run | None
-    fabric: Fabric
-    store: Store
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Lock the run folder, in the first process, and say what is kept if the machine stops the training.
-
-        Raises:
-            UserError: another training runs or has run there; the disk is full, or the memory too small.
-        """
-        if not self.fabric.is_global_zero:
-            yield
-            return
-        with claimed(self.out), saying_what_is_kept(self.out):
-            _admitted(self.out, self.config, self.begun is not None)  # again: another may have run in between
-            yield
-
-
-def prepare_start(config: Config, out: Path, resume: bool, display: Display) -> Start:
-    """Check that a training can start, or go on; prepare its text, and say what is noteworthy about it.
+    Returns:
+        The configuration, with the text pipeline of the run that goes on; that run, None for a new one; and the run
+        that `train.init` names, where its weights are needed.
 
     Raises:
-        UserError: the folder exists, the config differs from the run's, the text has faults.
+        UserError: the folder exists, or the config differs from that of the run, or does not fit that of `train.init`.
     """
     if resume and is_unfinished(out):
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
-    config, begun = _admitted(out, config, resume)
+    if resume:
+        config = resumed(config, Run.open(out).config.format)
+    begun = _begun(config, out, resume)
     require_loggers(config.train)
     origin = None
     if config.train.init is not None and not checkpoints_in(out / "checkpoints"):
@@ -88,35 +58,23 @@ def prepare_start(config: Config, out: Path, resume: bool, display: Display) -> 
         config = begun.with_own_text(config)
     elif origin is not None:
         refuse_other_model(config, origin)
-    fabric = make_fabric(config.train)
-    display.hush(not fabric.is_global_zero)
-    store = _prepared(config, fabric, display, begun)
-    signs = (f"warning: {sign}" for sign in (*clashes(config), *warnings(store, config)))
-    for sentence in (*dropped(store), *sampled(store), *changed(store), *signs):
-        display.say(sentence)
-    return Start(config, out, begun, origin, fabric, store)
+    return config, begun, origin
 
 
-def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | None]:
-    """The configuration, in the format of the resumed run, and that run; checks that the folder may be trained in.
-
-    Raises:
-        UserError: the folder exists, or the run to resume has another configuration.
-    """
+def _begun(config: Config, out: Path, resume: bool) -> Run | None:
     if not resume:
         refuse_existing(out)
-        return config, None
-    begun = Run.open(out)
-    config = resumed(config, begun.config.format)
-    refuse_other_config(begun, config)
-    return config, begun
+        return None
+    run = Run.open(out)
+    refuse_other_config(run, config)
+    return run
 
 
-def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | None) -> Store:
-    """The prepared store: built by the first process if it is missing, then opened by the others.
+def prepared(config: Config, begun: Run | None, fabric: Fabric, display: Display) -> Store:
+    """The prepared text, made by the first process if it is missing; says what people should know about it.
 
     Raises:
-        UserError: the run to resume was started on another store; the store is damaged; dev cannot be measured.
+        UserError: the run that goes on was started on other text; the store is damaged; dev cannot be measured.
     """
     check = None if begun is None else partial(refuse_other_text, begun)
     store = None
@@ -124,4 +82,24 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
         if fabric.is_global_zero:
             store = prepare(config, report=display.say, check=check)
             check_before(config, store)
-    return store or prepare(config)
+    store = store or prepare(config)
+    signs = (f"warning: {sign}" for sign in (*clashes(config), *warnings(store, config)))
+    for sentence in (*dropped(store), *sampled(store), *changed(store), *signs):
+        display.say(sentence)
+    return store
+
+
+@contextmanager
+def held(config: Config, out: Path, begun: Run | None, fabric: Fabric) -> Iterator[None]:
+    """Lock a run folder, in the first process, and report what is kept of the run if the machine stops the training.
+
+    Raises:
+        UserError: another training runs there, or has run there since it was looked at; the disk is full, or the memory
+            too small.
+    """
+    if not fabric.is_global_zero:
+        yield
+        return
+    with claimed(out), saying_what_is_kept(out):
+        _begun(config, out, begun is not None)
+        yield

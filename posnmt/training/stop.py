@@ -97,7 +97,6 @@ def saying_what_is_kept(out: Path) -> Iterator[None]:
 
 
 def _stopped(what: str, out: Path, place: str | None, todo: str) -> UserError:
-    """The line for a training that stopped."""
     kept = [each.name for each in checkpoints_in(out / "checkpoints")[-1:]]
     state = f"{kept[0]} is kept" if kept else "no checkpoint was written yet"
     again = f"`posnmt train --out {out} --resume`" if (out / "config.yaml").exists() else "the same command"

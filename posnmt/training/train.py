@@ -26,6 +26,7 @@ from posnmt.run.run import Run
 from posnmt.training.build import Training, build
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.checks import refuse_too_long, try_largest_batch
+from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import describe, measure, selection_score
 from posnmt.training.keep import Keeper, first_weights
 from posnmt.training.metrics import Metrics
@@ -33,7 +34,7 @@ from posnmt.training.non_finite import NonFinite
 from posnmt.training.progress import Outcome
 from posnmt.training.record import recorded
 from posnmt.training.schedule import learning_rate
-from posnmt.training.start import prepare_start
+from posnmt.training.start import admitted, held, prepared
 from posnmt.training.stop import INTERRUPTED, why_all_stop
 
 
@@ -60,17 +61,23 @@ def train(
             something is not finite and `train.non_finite` does not let the run go on.
         Interrupted: a stop signal was received; the state is saved.
     """
+    # prepare
     display = display or Display(quiet=True)
-    start = prepare_start(config, out, resume, display)
+    config, begun, origin = admitted(config, out, resume, display)
+    fabric = make_fabric(config.train)
+    display.hush(not fabric.is_global_zero)
+    store = prepared(config, begun, fabric, display)
 
-    with start.claimed():
-        t = build(start.config, start.store, start.fabric, display)
+    with held(config, out, begun, fabric):
+        # build
+        t = build(config, store, fabric, display)
         refuse_too_long(t)
-        checkpoints = Checkpoints(out / "checkpoints", start.config.train.average)
-        about = {**(about or {}), **first_weights(t, checkpoints, start.origin)}
+        checkpoints = Checkpoints(out / "checkpoints", config.train.average)
+        about = {**(about or {}), **first_weights(t, checkpoints, origin)}
         largest = try_largest_batch(t)
-        run = recorded(t, out, start.begun is not None, largest, about)
+        run = recorded(t, out, begun is not None, largest, about)
 
+        # loop and finish
         with StopSignal() as stop:
             try:
                 metrics = Metrics(t, out)

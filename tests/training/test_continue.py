@@ -22,7 +22,7 @@ from posnmt.model.registry import ARCHITECTURES, build_model
 from posnmt.run.resolve import load, with_names
 from posnmt.run.run import Run
 from posnmt.training.choose import Written, for_training
-from posnmt.training.freeze import _PUBLIC, freeze
+from posnmt.training.freeze import freeze
 from posnmt.training.train import train
 
 SHORT = ("train.steps=3", "train.evaluate_every=3", "train.dev_bleu=false", "train.best_by=perplexity")
@@ -249,21 +249,6 @@ def test_a_part_is_frozen_whole(name, parts, trained):
     freeze(model, parts)
     names = [each for each, parameter in model.named_parameters() if parameter.requires_grad]
     assert [each for each in names if not re.match(trained, each)] == []
-
-
-def test_a_resumed_run_goes_on_with_the_weights_frozen_that_were(config_path, tmp_path, monkeypatch):
-    """Earlier versions trained the normalisation after the layers of a frozen encoder."""
-    changes = [*SHORT, "model.norm=pre", "train.freeze=[encoder]"]
-    with monkeypatch.context() as before:
-        before.setattr("posnmt.training.freeze._PUBLIC", [each for each in _PUBLIC if "_(?=norm" not in each[0]])
-        run = train(load(config_path, changes), tmp_path / "run")
-    frozen = run.record["frozen"]
-    assert frozen
-    assert not any("encoder_norm" in name for name in frozen)
-    norm = weights(run.folder)["encoder_norm.weight"]
-    longer = train(load(config_path, [*changes, "train.steps=6"]), tmp_path / "run", resume=True)
-    assert longer.record["frozen"] == frozen
-    assert not torch.equal(weights(run.folder)["encoder_norm.weight"], norm)
 
 
 def test_nothing_is_left_to_train(config_path, tmp_path):
