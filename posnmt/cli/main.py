@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import click
 
@@ -215,7 +215,7 @@ def train(
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:
         with Display() as display:
-            run = train_command(Asked(folder, config, TrainOptions(**options), settings, resume), display)
+            run = train_command(Asked(folder, config, cast(TrainOptions, options), settings, resume), display)
     except Interrupted as stopped:
         print(f"interrupted: {stopped}", file=sys.stderr)
         sys.exit(130)

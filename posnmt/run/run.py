@@ -108,7 +108,7 @@ class Run:
                 raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder made by `posnmt train`")
-        recorded = _recorded_parts(folder)
+        recorded = _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
         _refuse_missing(recorded, folder)
         with plugins.allowing(allow_plugins):
             config = load(folder / "config.yaml", unnumbered=OLDEST)
@@ -277,15 +277,6 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record
 
 
-def _recorded_parts(folder: Path) -> list[Part]:
-    """The parts from outside posnmt that a run was trained with; none where it has no readable record.
-
-    Raises:
-        UserError: the record is damaged there.
-    """
-    return _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
-
-
 def _validated(record: dict[str, Any], name: str, kind: Any, default: Any, folder: Path) -> Any:
     """An entry of the record of a run, checked to be of a type.
 
@@ -337,9 +328,8 @@ def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator
             yield f"the source of the {part.kind} {part.name}{target} has changed since the training"
 
 
-@cache
-def _warn_once(message: str) -> None:
-    warn(message)
+_warn_once = cache(warn)
+"""At the first time that a message is due in this process."""
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

@@ -26,7 +26,6 @@ from posnmt_position.seam import Scheme
 if TYPE_CHECKING:
     from posnmt.data.batch import BatchPlan
     from posnmt.data.store import Store
-    from posnmt.model.base import TranslationModel
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -95,20 +94,16 @@ def refuse_too_long(t: Training) -> None:
         ):
             over = int(np.argmax(lengths))
             if longest is not None and lengths[over] + 1 > longest:
+                schemes = [each for each in model.modules() if isinstance(each, Scheme) and each.longest == longest]
+                limits = dict.fromkeys(filter(None, map(limiting_setting, schemes)))
+                raising = "".join(f"raise {setting}, " for setting in limits)
                 raise UserError(
                     f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model has"
                     f" positions for {longest} tokens",
                     corpus.where(over),
-                    f"{_raising(model, longest)}{todo}, or use a system without a limit of length",
+                    f"{raising}{todo}, or use a system without a limit of length",
                 )
     model.train(was_training)
-
-
-def _raising(model: TranslationModel, longest: int) -> str:
-    """The advice to raise the settings that the limit of a model's length comes from; empty if there are none."""
-    schemes = [module for module in model.modules() if isinstance(module, Scheme) and module.longest == longest]
-    settings = dict.fromkeys(filter(None, map(limiting_setting, schemes)))
-    return "".join(f"raise {setting}, " for setting in settings)
 
 
 def try_largest_batch(t: Training) -> Tried | None:

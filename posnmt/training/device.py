@@ -87,12 +87,6 @@ def precision(train: Train, accelerator: str) -> Literal["bf16-mixed", "32-true"
         return "64-true"
     if train.precision == "fp32":
         return "32-true"
-    if train.precision == "auto" and not _has_bf16(accelerator):
-        return "32-true"
-    return "bf16-mixed"
-
-
-def _has_bf16(accelerator: str) -> bool:
-    if accelerator == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return multiplies_bf16()
+    on_gpu = accelerator == "cuda"
+    in_hardware = torch.cuda.is_bf16_supported(including_emulation=False) if on_gpu else multiplies_bf16()
+    return "bf16-mixed" if in_hardware or train.precision == "bf16" else "32-true"
