@@ -20,7 +20,6 @@ from posnmt.model.positions import limiting_setting
 from posnmt.training.build import Training, build
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import bleu
-from posnmt.training.memory import peak_memory
 from posnmt_position.seam import Scheme
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import read_tensors
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
-from posnmt_position.registry import scheme_class
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -91,7 +90,7 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
 def _whole(choice: dict[str, Any]) -> dict[str, Any]:
     """A scheme with the clipping distance that it has, which would be chosen by the new text if it were left out."""
     options = {key: value for key, value in choice.items() if key != "scheme"}
-    settings = scheme_class(choice["scheme"]).Settings.model_validate(options).model_dump()
+    settings = vars(scheme_class(choice["scheme"]).Settings(**options))
     return {**choice, **{key: settings[key] for key in ("distance",) if key in settings}}
 
 
