@@ -4,9 +4,9 @@
 
 Printed is a row for each claim; `--markdown PAGE` writes them into a page, between `<!-- begin chen2019a -->` and `<!--
 end chen2019a -->`. The claims are those of the copy's recipe, the translations those of the copy. A copy with the
-translations of some seeds needs `--earlier`, an earlier copy with all of them (`git archive COMMIT docs/results/NAME`);
-where both have a translation it must be the same. Test texts, subwords and counts are made in the folder `--work`,
-once.
+translations of some seeds needs `--earlier`, a folder with all of them as TEST.csv.xz, as earlier commits have them
+(`git archive COMMIT docs/results/NAME/translations`); where both have a translation it must be the same. Test texts,
+subwords and counts are made in the folder `--work`, once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import html
 import json
+import lzma
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import read_json, write_text
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import evidence, speed
-from posnmt.study.adopt import MARK, METRICS, SPEEDS, column_of, folder_of, translations_of
 from posnmt.study.claims import SPEEDS as MEASURES_OF_SPEED
 from posnmt.study.claims import Claim
 from posnmt.study.compatible import compatibility
+from posnmt.study.copied import MARK, OF_RUN, Copy, column_of, name_of
 from posnmt.study.load import load
-from posnmt.study.packed import unpack, unpack_outputs
+from posnmt.study.packed import separated
 from posnmt.study.plan import KINDS, Plan, analyses, plan
 from posnmt.study.steps import documents, measured
 from posnmt.study.study import rules_of
@@ -68,21 +69,21 @@ def main() -> None:
     """Print the table of one study, or write it into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("copy", type=Path)
-    parser.add_argument("--earlier", type=Path, help="a copy with the translations of all seeds")
+    parser.add_argument("--earlier", type=Path, help="a folder with the translations of all seeds")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--markdown", type=Path, metavar="PAGE", help="write the table into this page")
     options = parser.parse_args()
-    copy, work = options.copy.resolve(), options.work.resolve()
-    scale = (read_json(copy / MARK) or {})["scale"]
-    study_plan = plan(load(str(copy / "recipe.yaml"), check_configs=False), scale, options.data)
+    copy, work = Copy(options.copy.resolve()), options.work.resolve()
+    scale = (read_json(copy.folder / MARK) or {})["scale"]
+    study_plan = plan(load(str(copy.folder / "recipe.yaml"), check_configs=False), scale, options.data)
     folders = _steps(study_plan, work)
     _write_outputs(study_plan, copy, options.earlier, folders)
     claims = [claim.model_copy(update={"beside": []}) for claim in study_plan.recipe.claims_at(scale)]
     proof = _evidence(study_plan, claims, folders, work)
     rules = rules_of(study_plan, _speeds(copy), folders)
     verdicts = corrected([decide(claim, proof, rules) for claim in claims])
-    text = "\n".join(_lines(verdicts, published(copy), rules))
+    text = "\n".join(_lines(verdicts, published(copy.folder), rules))
     if options.markdown is None:
         print(text)
     else:
@@ -185,35 +186,34 @@ def _steps(study_plan: Plan, work: Path) -> dict[str, Path]:
     return {name: graph.folder(work, name) for name in study_plan.steps}
 
 
-def _write_outputs(study_plan: Plan, copy: Path, earlier: Path | None, folders: dict[str, Path]) -> None:
+def _write_outputs(study_plan: Plan, copy: Copy, earlier: Path | None, folders: dict[str, Path]) -> None:
     """The records of all trainings, and their translations, where a study has them."""
     tests = {test for run in study_plan.runs for test in run.translations}
     columns = {test: _columns(copy, earlier, test) for test in tests}
     for run in study_plan.runs:
-        place = folder_of(copy, run)
         folder = folders[run.train] / "run"
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("config.yaml", "record.json"):
-            (folder / name).write_bytes((place / name).read_bytes())
-        (folder / "metrics.jsonl").write_bytes(unpack(place / METRICS))
+        for name in OF_RUN:
+            (folder / name).write_bytes(copy.file(name_of(run), name))
         for test, step in run.translations.items():
             shares = [0, *study_plan.recipe.tests[test].swap]
             outputs = ["output" if not share else f"output-{share:g}" for share in shares]
             folders[step].mkdir(parents=True, exist_ok=True)
             for output in outputs:
-                (folders[step] / output).write_bytes(columns[test][column_of(place, output)])
+                (folders[step] / output).write_bytes(columns[test][column_of(name_of(run), output)])
             speeds = {output: {"lines": 1, "source_subwords": 1, "seconds": 1.0} for output in outputs}  # not asked for
             (folders[step] / "speed.json").write_text(json.dumps(speeds))
 
 
-def _columns(copy: Path, earlier: Path | None, test: str) -> dict[str, bytes]:
+def _columns(copy: Copy, earlier: Path | None, test: str) -> dict[str, bytes]:
     """All translations of a test."""
-    now = unpack_outputs(translations_of(copy, test))
+    now = copy.translations(test)
     if earlier is None:
         return now
-    before = unpack_outputs(translations_of(earlier, test))
+    file = earlier / f"{test}.csv.xz"
+    before = separated(lzma.decompress(file.read_bytes()), file)
     if differ := [name for name, content in now.items() if before.get(name, content) != content]:
-        raise UserError(f"translations differ: {', '.join(differ)}", translations_of(earlier, test))
+        raise UserError(f"translations differ: {', '.join(differ)}", file)
     return {**before, **now}
 
 
@@ -240,14 +240,13 @@ def _evidence(
     return found
 
 
-def _speeds(copy: Path) -> dict[speed.Variant, speed.Speeds] | None:
+def _speeds(copy: Copy) -> dict[speed.Variant, speed.Speeds] | None:
     """The speeds that the copy has, measured in turn."""
-    systems = (read_json(copy / SPEEDS) or {}).get("systems")
-    if systems is None:
+    if copy.speeds is None:
         return None
     return {
         (each["system"], each["training"]): {measure: each[measure] for measure in MEASURES_OF_SPEED}
-        for each in systems
+        for each in copy.speeds["systems"]
     }
 
 

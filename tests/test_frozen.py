@@ -1,7 +1,7 @@
 """Names that files outside the package hold: folders and settings from before a change go on working after it.
 
 `tests/frozen/` has a run folder that goes on, one that has learned a little, their corpus and its store, and the names
-that were in use, as posnmt wrote them at format 3.
+that were in use, as posnmt 0.1.0 writes them.
 `PYTHONPATH=tests/support python tests/test_frozen.py` adds what is new to `names.json`, and refuses to change or to
 take away what is there.
 """
@@ -59,15 +59,11 @@ def settings() -> list[str]:
     return sorted(set(paths(schema, "")))
 
 
-def steps(keys: int) -> dict[str, str]:
-    """`recipe: kind` -> a digest of the keys of its steps at the scale `smoke`, without the analyses.
-
-    Args:
-        keys: their version; a study keeps the one that it was started with.
-    """
+def steps() -> dict[str, str]:
+    """`recipe: kind` -> a digest of the keys of its steps at the scale `smoke`, without the analyses."""
     digests = {}
     for name in shipped():
-        graph = Graph(plan(load_recipe(name), "smoke", None, keys=keys).steps.values(), KINDS)
+        graph = Graph(plan(load_recipe(name), "smoke", None).steps.values(), KINDS)
         kinds: dict[str, list[str]] = {}
         for step in graph.order():
             kinds.setdefault(graph.steps[step].kind, []).append(f"{step} {graph.key(step)}")
@@ -78,7 +74,7 @@ def steps(keys: int) -> dict[str, str]:
 
 def names() -> dict[str, Any]:
     """All that is frozen by name."""
-    return {"settings": settings(), "weights": weights(), "steps": steps(1), "steps, keys 2": steps(2)}
+    return {"settings": settings(), "weights": weights(), "steps": steps()}
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +92,8 @@ def test_weights_have_the_names_that_checkpoints_have(frozen):
 
 
 def test_steps_of_shipped_recipes_keep_their_keys(frozen):
-    """A finished step of an earlier posnmt counts, unless its kind has a new version, or its settings other values."""
-    assert steps(1) == frozen["steps"]
-    assert steps(2) == frozen["steps, keys 2"]
+    """A finished step counts in a later posnmt, unless its kind has a new version, or its settings other values."""
+    assert steps() == frozen["steps"]
 
 
 @pytest.fixture
@@ -135,7 +130,7 @@ if __name__ == "__main__":
     now = names()
     before = json.loads(NAMES.read_text(encoding="utf-8")) if NAMES.exists() else now
     assert set(before["settings"]) <= set(now["settings"])
-    for group in ("weights", "steps", "steps, keys 2"):
+    for group in ("weights", "steps"):
         gone = [name for name, value in before[group].items() if now[group].get(name) != value]
         assert not gone, f"{group}: {', '.join(gone)} would change"
     NAMES.write_text(json.dumps(now, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")

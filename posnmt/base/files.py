@@ -56,6 +56,11 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
+def as_json(tree: Any) -> bytes:
+    """A tree as `write_json` writes it."""
+    return f"{json.dumps(tree, indent=1, ensure_ascii=False)}\n".encode()
+
+
 def write_json(path: Path, tree: Any) -> None:
     """Replace a JSON file."""
     write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
@@ -89,9 +94,17 @@ def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
     Raises:
         UserError: it does not exist, is not JSON, or has other content.
     """
+    return parse_json(existing_file(path, role).read_bytes(), kind, role, path, todo)
+
+
+def parse_json(content: bytes, kind: Any, role: str, path: Path, todo: str) -> Any:
+    """As `load_json`, of the content that came from a path.
+
+    Raises:
+        UserError: it is not JSON, or has other content.
+    """
     from pydantic import ValidationError
 
-    content = existing_file(path, role).read_bytes()
     try:
         return validator(kind).validate_json(content)
     except ValidationError as error:

@@ -1,3 +1,29 @@
-"""The version of posnmt."""
+"""The version of posnmt, and the format of all that it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from posnmt.base.errors import UserError, quoted
 
 __version__ = "0.1.0"
+
+FORMAT = 1
+"""Of configurations, runs, stores, studies, their published copies and exports; raised when a meaning changes."""
+
+
+def format_fault(number: object) -> str | None:
+    """What is wrong with a format number that was read; None: this posnmt reads the format."""
+    if isinstance(number, int) and number > FORMAT:
+        return f"written by a newer posnmt, in format {number}; this one ({__version__}) reads format {FORMAT}"
+    return None if number == FORMAT else f"this is no format: {quoted(number)}; the format is {FORMAT}"
+
+
+def check_format(number: object, where: Path) -> None:
+    """Refuse a file, or a folder, of another format.
+
+    Raises:
+        UserError: a newer posnmt wrote it, or its number is none.
+    """
+    if (fault := format_fault(number)) is not None:
+        raise UserError(fault, where, "install a newer posnmt, or make it again with this one")

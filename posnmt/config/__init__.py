@@ -1,1 +1,1 @@
-"""The configuration: its schema, YAML files, earlier formats, and the named systems."""
+"""The configuration: its schema, YAML files, and the named systems."""

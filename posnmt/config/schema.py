@@ -20,6 +20,7 @@ from pydantic import (
 
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.config.marks import Chosen, MayChange, OfWeights
+from posnmt.base.version import FORMAT, format_fault
 from posnmt.config.numbers import as_number
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
@@ -641,7 +642,7 @@ class Config(Section):
 
     format: int = Field(
         FORMAT,
-        description="version of the meaning of settings: leave it out, or repeat an earlier run with an earlier number",
+        description="of the meaning of settings; a configuration that names it has all defaults, and nothing is chosen",
     )
     data: Data = Field(description="the text, and its processing before subwords")
     subword: Subword = Field(Subword(), description="subwords")
@@ -652,9 +653,8 @@ class Config(Section):
     @field_validator("format")
     @classmethod
     def _known_format(cls, number: int) -> int:
-        if not OLDEST <= number <= FORMAT:
-            what = f"this posnmt reads configurations of formats {OLDEST} to {FORMAT}, got {number}"
-            raise ValueError(f"{what}; a newer posnmt may support it" if number > FORMAT else what)
+        if (fault := format_fault(number)) is not None:
+            raise ValueError(fault)
         return number
 
     @model_validator(mode="after")

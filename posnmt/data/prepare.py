@@ -26,7 +26,7 @@ from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
-from posnmt.base.version import __version__
+from posnmt.base.version import FORMAT, __version__
 from posnmt.config.schema import Config, Data, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
@@ -37,7 +37,7 @@ from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with
 from posnmt.data.pairing import pairs_of, read_lexicon, translations_of
 from posnmt.data.restored import settings_of, shown
 from posnmt.data.sampling import Sampler
-from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
+from posnmt.data.store import Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
 from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
 
@@ -430,7 +430,7 @@ def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
 
 def _other_versions(config: Config, store: Store) -> str:
     """The packages that a store's subwords may depend on, and whose versions are others than those installed."""
-    recorded = store.manifest.get("versions", {})
+    recorded = store.manifest["versions"]
     beside = ("posnmt", "python", "pyarrow")
     installed = {name: now for name, now in _versions(config).items() if name not in beside}
     return ", ".join(

@@ -20,10 +20,10 @@ from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, sha256_of
+from posnmt.base.version import check_format
 from posnmt.data.offsets import Shift
 from posnmt.data.text import TextPipeline
 
-FORMAT = 2
 ROWS = 8192
 
 Number = TypeVar("Number", np.int32, np.int64)
@@ -128,15 +128,6 @@ class Split:
             counts += np.bincount(ids[starts[0] : starts[-1]], minlength=size)
         return counts
 
-    def is_valid(self) -> bool:
-        """Whether texts are UTF-8, and every column is what Arrow allows."""
-        try:
-            for batch in self._batches:
-                batch.validate(full=True)
-        except pa.ArrowException:
-            return False
-        return True
-
     def where(self, index: int) -> str:
         """The origin of a pair, for errors."""
         return f"line {self.lines[index]}"
@@ -220,10 +211,10 @@ class _Manifest(TypedDict):
 
     key: str
     splits: dict[str, _Counts]
-    signs: NotRequired[_Signs]
+    signs: _Signs
     sampling: NotRequired[_Sampling]
-    files: NotRequired[dict[str, str]]
-    versions: NotRequired[dict[str, str]]
+    files: dict[str, str]
+    versions: dict[str, str]
 
 
 class Store:
@@ -251,37 +242,21 @@ class Store:
             raise UserError("no prepared store here", folder, "make one with `posnmt prepare CONFIG`")
         again = "delete the store's folder and prepare it again"
         manifest: dict[str, Any] = load_json(path, dict[str, Any], "the manifest of the store", again)
-        if manifest.get("format") != FORMAT:
-            what = f"store of format {manifest.get('format')}; this version reads format {FORMAT}"
-            raise UserError(what, path, "prepare it again")
+        check_format(manifest.get("format"), path)
         load_json(path, _Manifest, "the manifest of the store", again)
         return cls(folder, manifest, TextPipeline.load(folder / "text"))
 
     def verify(self) -> None:
         """Check that every file is as it was written.
 
-        Stores that were prepared before files had digests are checked for ids that are not in the vocabulary and for
-        texts that are none.
-
         Raises:
             UserError: the store is damaged; the files that are.
         """
-        digests = self.manifest.get("files", {})
-        damaged = [name for name, digest in digests.items() if _digest(self.folder / name) != digest]
-        sizes = self.text.source.size, self.text.target.size
-        for name in self.splits if not digests else ():
-            if not self.split(name).is_valid():
-                damaged.append(f"{name}.arrow")
-                continue
-            sides = zip(*self.split(name).record_batches(), strict=True)
-            for size, side in zip(sizes, sides, strict=True):
-                if any(ids.max(initial=0) >= size or ids.min(initial=0) < 0 for ids, _ in side):
-                    damaged.append(f"{name}.arrow")
+        files = self.manifest["files"].items()
+        damaged = [name for name, digest in files if _digest(self.folder / name) != digest]
         if damaged:
-            raise UserError(
-                f"the store is damaged: {', '.join(dict.fromkeys(damaged))} is not what was written", self.folder,
-                "delete this folder and prepare it again",
-            )  # fmt: skip
+            what = f"the store is damaged: {', '.join(damaged)} is not what was written"
+            raise UserError(what, self.folder, "delete this folder and prepare it again")
 
     @property
     def splits(self) -> list[str]:

@@ -54,7 +54,7 @@ def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> di
 def warnings(store: Store, config: Config) -> list[str]:
     """A sentence for each sign that the corpus of a training is not what it should be."""
     sentences, manifest, data = [], store.manifest, config.data
-    counted, splits = manifest.get("signs", {}), manifest["splits"]
+    counted, splits = manifest["signs"], manifest["splits"]
     again = counted.get("dev_pairs_in_train", 0)
     if again > OVERLAP * splits.get("dev", {}).get("kept", math.inf):
         sentences.append(

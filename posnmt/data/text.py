@@ -159,5 +159,4 @@ def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:
     """The tokenisation and truecasing of one side."""
     truecaser = Truecaser.load(folder / f"{name}.truecase.json") if settings["truecase"] else None
     language = str(settings["language"])
-    # without rules: of a version that read the code as a whole, and of a code that is that of the rules
     return Words(language, str(settings["tokenise"]), truecaser, str(settings.get("rules", language)))

@@ -109,7 +109,7 @@ def _fill(encoder: Any, decoder: Any, model: Transformer) -> None:
     for part, layer in zip([*encoder.layer, *decoder.layer], layers, strict=True):
         _fill_linears(part.self_attention.linear, [layer.attention.project, layer.attention.output])
         _fill_norm(part.self_attention.layer_norm, layer.attention_norm)
-        _fill_linears([part.ffn.linear_0, part.ffn.linear_1], [layer.feed_forward.rise, layer.feed_forward.fall])
+        _fill_linears([part.ffn.linear_0, part.ffn.linear_1], [layer.feed_forward.fc1, layer.feed_forward.fc2])
         _fill_norm(part.ffn.layer_norm, layer.feed_forward_norm)
     for part, layer in zip(decoder.layer, layers[len(encoder.layer) :], strict=True):
         _fill_linears(part.attention.linear, [layer.cross.query, layer.cross.memory, layer.cross.output])

@@ -18,12 +18,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from posnmt.base.errors import UserError
 from posnmt.base.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
 from posnmt.base.lock import Lock
-from posnmt.base.version import __version__
+from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import EXPORTED, Run
 
-FORMAT = 1
 """Version of the meaning of the manifest."""
 
 BUILDING, LOCK = "folder", ".lock"
@@ -180,9 +179,7 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
     if tree is None:
         what = "its posnmt.json cannot be read" if is_exported(folder) else "it has no posnmt.json"
         raise UserError(f"not an exported model: {what}", folder, AGAIN)
-    if isinstance(number := tree.get("format"), int) and number > FORMAT:
-        what = f"exported by posnmt {tree.get('posnmt')}, in a format newer than this posnmt ({__version__}) reads"
-        raise UserError(what, folder, "install a newer posnmt, or export the run with this one")
+    check_format(tree.get("format"), folder / EXPORTED)
     try:
         manifest = Manifest.model_validate(tree)
     except ValidationError as error:

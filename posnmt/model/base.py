@@ -142,8 +142,8 @@ def stacks(config: Model) -> dict[str, Stack]:
     }
 
 
-_EARLIER_DEFAULTS = {"init": ("xavier",)}
-"""Defaults of earlier formats, which a configuration of such a format has with every architecture."""
+_ALLOWED = {"init": ("xavier",)}
+"""Values beside the default that any architecture allows, without effect: a recipe gives them to all its systems."""
 
 
 def foreign_settings(config: Model) -> Faults:
@@ -156,7 +156,7 @@ def foreign_settings(config: Model) -> Faults:
     purposes = {"norm": "normalise", "norm_epsilon": "normalise", "init": "initialise", "activation": "activate"}
     for key, purpose in purposes.items():
         value = getattr(config, key)
-        if value not in (Model.model_fields[key].default, *_EARLIER_DEFAULTS.get(key, ())):
+        if value not in (Model.model_fields[key].default, *_ALLOWED.get(key, ())):
             what = f"{config.architecture} has no Transformer layers to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
     if not config.source_end:

@@ -50,14 +50,14 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, inner: int, dropout: float, start: Start, activation: Activation = "relu") -> None:
         super().__init__()
-        self.rise, self.fall = ActivatedLinear(d_model, inner, activation), Linear(inner, d_model)
+        self.fc1, self.fc2 = ActivatedLinear(d_model, inner, activation), Linear(inner, d_model)
         self.dropout = Dropout(dropout)
-        start(self.rise, "inner")
-        start(self.fall, "feed-forward-output")
+        start(self.fc1, "inner")
+        start(self.fc2, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d], token by token; span and cache are for layers that depend on other tokens."""
-        return self.fall(self.dropout(self.rise(x)))
+        return self.fc2(self.dropout(self.fc1(x)))
 
 
 @dataclass(frozen=True)

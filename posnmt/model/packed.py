@@ -87,6 +87,6 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
             replace(attention, "query")
             replace(attention, "memory")
             replace(attention, "output", wide=True)
-        replace_all(layer.feed_forward, added="fall")
+        replace_all(layer.feed_forward, added="fc2")
     for embedding in (model.source, model.target):
         replace_all(embedding.schemes)

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, raise_all
-from posnmt.config.formats import FORMAT, as_meant, unreadable
 from posnmt.config.schema import Config
 from posnmt.config.systems import SIZES, SYSTEMS, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml, written_yaml
@@ -22,21 +21,19 @@ from posnmt.config.yaml import Lines, expand, faults, merge, override, place, re
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
 
 
-def load(path: str | Path, overrides: Sequence[str] = (), unnumbered: int = FORMAT) -> Config:
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The configuration in a YAML file, checked.
 
     Args:
         path: the YAML file.
         overrides: `key.key=value` settings, the value in YAML, which override the file.
-        unnumbered: the format of a file without a format number: the current one for users' files, `OLDEST` for files
-            that an earlier posnmt may have written.
 
     Raises:
         UserError: every fault of the file and of the overrides at once, each with its line; a class by `module:Class`
             that is not allowed (`posnmt.base.plugins`).
     """
     tree, lines = read(path, overrides)
-    return from_tree(tree, Path(path), lines, unnumbered)
+    return from_tree(tree, Path(path), lines)
 
 
 def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Lines]:
@@ -53,18 +50,13 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any
     return tree, lines
 
 
-def from_tree(
-    tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None, unnumbered: int = FORMAT
-) -> Config:
+def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None) -> Config:
     """The configuration in a nested dictionary, checked; `path` and `lines` locate its keys for messages.
 
-    `unnumbered` is as for `load`. `data.root` and `train.init` become absolute, so that the configuration does not
-    depend on the working directory or on the place of its file.
+    `data.root` and `train.init` become absolute, so that the configuration does not depend on the working directory or
+    on the place of its file.
     """
-    if unnumbered != FORMAT:
-        tree = {"format": unnumbered, **tree}
     tree = _with_defaults_of_names(tree, path, lines or {})
-    tree = as_meant(tree, tree.get("format", FORMAT))
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
@@ -89,14 +81,6 @@ def with_names(model: dict[str, Any]) -> dict[str, Any]:
     """
     filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
     return filled
-
-
-def resumed(config: Config, number: int) -> Config:
-    """A configuration for resuming a run of format `number`, the format of a configuration that names none."""
-    if "format" in config.model_fields_set or config.format == number:
-        return config
-    written = config.model_dump(mode="json", exclude_unset=True)  # earlier formats have defaults of their own
-    return from_tree({**written, "format": number})
 
 
 def dump(config: Config) -> str:
@@ -173,10 +157,7 @@ def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserE
     """The faults of the `model` section for its architecture and position schemes."""
     from posnmt.model.registry import architecture, check  # which imports PyTorch
 
-    stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
-    positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
-    old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]
-    faults = [*check(config.model), *old]
+    faults = [*check(config.model)]
     if not faults and architecture(config.model.architecture).reads_pairs and config.subword.pairs is None:
         what = (
             f"{config.model.architecture} needs pairs of subwords; set subword.pairs: {{}}, or name it as model.system"

@@ -111,7 +111,7 @@ class Run:
         recorded = _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
         _refuse_missing(recorded, folder)
         with plugins.allowing(allow_plugins):
-            config = load(folder / "config.yaml", unnumbered=OLDEST)
+            config = load(folder / "config.yaml")
         for change in changed_parts(recorded, origins(config)):
             _warn_once(f"{change} ({folder})")
         return cls(folder, config)

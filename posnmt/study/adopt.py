@@ -5,87 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import Any
 
-from pydantic import Field
-from typing_extensions import TypedDict
-
-from posnmt.base.errors import UserError
-from posnmt.base.files import load_json, read_json, write_json
+from posnmt.base.files import read_json, write_json
 from posnmt.run.run import checkpoints_in
-from posnmt.study.packed import unpack, unpack_outputs
-from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
-from posnmt.study.speed import RESULTS, SystemSpeeds
+from posnmt.study.copied import OF_RUN, Copy, RunFacts, SpeedFacts, StepFacts, name_of
+from posnmt.study.plan import KINDS, SPEED, Plan
+from posnmt.study.speed import RESULTS
 from posnmt.study.workflow import status
 from posnmt.study.workflow.folder import DONE, outputs
 from posnmt.study.workflow.graph import Graph
 
-MARK, FACTS, METRICS, SPEEDS = "published.json", "steps.json", "metrics.jsonl.xz", "speeds.json"
 COPIED = "copied_from"
 """The key of the copy in what says that a step is finished."""
-FORMAT = 2
-"""Of copies: translations of a test text together (2); a file for each (1, before 0.1)."""
-
-OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
-"""The file of a translation in its step: a copy comes from others, and must not name another place."""
-
-TestName = Annotated[str, Field(pattern=r"^[^/\\]+$")]
-"""The name of a test in a copy, and of the file of its translations."""
-
-
-class Speed(TypedDict):
-    """What speed.json holds of an output: see `posnmt.translate.command.Work`."""
-
-    lines: int
-    source_subwords: int
-    seconds: float
-
-
-class StepFacts(TypedDict):
-    """What a copy says of a finished step.
-
-    Attributes:
-        key: of its result.
-        finished: when.
-        seconds: how long it took.
-        versions: of the software that results depend on.
-        speed: of a translation, what its speed.json holds.
-    """
-
-    key: str
-    finished: str
-    seconds: float
-    versions: dict[str, str]
-    speed: NotRequired[dict[OutputName, Speed]]
-
-
-class RunFacts(TypedDict):
-    """What a copy says of a training and of its finished translations, by test."""
-
-    train: StepFacts
-    translations: dict[TestName, StepFacts]
-
-
-class SpeedFacts(TypedDict):
-    """What a copy says of the speeds that were measured in turn."""
-
-    step: StepFacts
-    systems: list[SystemSpeeds]
-
-
-def folder_of(copy: Path, run: PlannedRun) -> Path:
-    """The folder of a training in a copy."""
-    return copy / "runs" / f"{run.system}.{run.training}.{run.seed}"
-
-
-def translations_of(copy: Path, test: str) -> Path:
-    """The file of all translations of a test text in a copy."""
-    return copy / "translations" / f"{test}.csv.xz"
-
-
-def column_of(training: Path, output: str) -> str:
-    """A translation's column: after `output` the name of the training's folder, after `output-0.5` also `-0.5`."""
-    return f"{training.name}{output.removeprefix('output')}"
 
 
 def describe_step(done: Path, key: str) -> StepFacts:
@@ -94,7 +26,7 @@ def describe_step(done: Path, key: str) -> StepFacts:
     return {"key": key, **{name: facts[name] for name in ("finished", "seconds", "versions")}}  # type: ignore[typeddict-item]
 
 
-def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
+def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
     """Take over finished trainings with those of their translations that are there; yields a line for each.
 
     They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
@@ -107,19 +39,18 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
         copy: what `publish` wrote, of this study or of another.
 
     Raises:
-        UserError: the folder is no copy of a study, or is damaged.
+        UserError: a file of the copy is damaged.
     """
-    _check(copy)
     graph = Graph(study_plan.steps.values(), KINDS)
-    by_key, translations, speeds = trained(copy), Translations(copy), _speeds(copy)
+    speeds = copy.speeds
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
-    left: dict[str, dict[Path, RunFacts]] = {}  # trainings to take over, with their folders in the copy
+    left: dict[str, dict[str, RunFacts]] = {}  # trainings to take over, with their names in the copy
     for run in study_plan.runs:
         if own[run.train] in ("running", "altered"):
             continue
-        places = by_key.get(graph.key(run.train), {})
-        if not places:
-            if own[run.train] != "done" and (folder_of(copy, run) / FACTS).exists():
+        names = copy.trained.get(graph.key(run.train), {})
+        if not names:
+            if own[run.train] != "done" and name_of(run) in copy.facts:
                 same = (
                     "settings, texts and plugins"
                     if "plugins" in graph.steps[run.train].settings
@@ -127,30 +58,27 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
                 )
                 yield f"{run.train} is made again: the copy has no training with these {same}"
             continue
-        tests = {
-            facts["key"]: (place, test) for place in places for test, facts in places[place]["translations"].items()
-        }
+        tests = {facts["key"]: (name, test) for name in names for test, facts in names[name]["translations"].items()}
         for step in run.translations.values():
             if (copied := tests.get(graph.key(step))) is not None and not status.finished(graph, out, step):
-                place, test = copied
-                facts = places[place]["translations"][test]
-                contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
-                _write_translation(graph.folder(out, step), contents, facts, copy)
+                name, test = copied
+                facts = names[name]["translations"][test]
+                contents = {output: copy.translation(name, test, output) for output in facts.get("speed", {})}
+                _write_translation(graph.folder(out, step), contents, facts, copy.folder)
         if own[run.train] != "done":
-            left[run.train] = places
+            left[run.train] = names
     unmeasured = SPEED in study_plan.steps and not status.finished(graph, out, SPEED)
     if unmeasured and speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
-        _write_speeds(graph.folder(out, SPEED), speeds, copy)
-        yield f"the speeds measured in turn are taken from {copy}"
-    for name, places in left.items():
+        _write_speeds(graph.folder(out, SPEED), speeds, copy.folder)
+        yield f"the speeds measured in turn are taken from {copy.folder}"
+    for name, names in left.items():
         folder = graph.folder(out, name)
         begun = bool(checkpoints_in(folder / "run" / "checkpoints"))
         if begun and (waiting := _waiting(study_plan, graph, out, name, study_plan.steps)):
             yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy has not"
             continue
-        place, about = next(iter(places.items()))
-        _write_training(folder, place, about["train"], copy)
-        yield f"{name} is taken from {copy}, without its weights{', and what was begun here is removed' * begun}"
+        _write_training(folder, next(iter(names)), copy)
+        yield f"{name} is taken from {copy.folder}, without its weights{', and what was begun here is removed' * begun}"
 
 
 def weightless(training: Path) -> bool:
@@ -183,73 +111,14 @@ def _waiting(study_plan: Plan, graph: Graph, out: Path, train: str, wanted: Coll
     return [name for name in users if not status.finished(graph, out, name)]
 
 
-class Translations:
-    """The translations of a copy; the file of a test text is read once.
-
-    Args:
-        copy: its folder.
-    """
-
-    def __init__(self, copy: Path) -> None:
-        self._copy = copy
-        self._of_test: dict[str, dict[str, bytes]] = {}
-
-    def of(self, training: Path, test: str, output: str) -> bytes:
-        """The translation of a test text after a training.
-
-        Raises:
-            UserError: it is missing, or its file is damaged.
-        """
-        file = translations_of(self._copy, test)
-        if test not in self._of_test:
-            self._of_test[test] = unpack_outputs(file)
-        content = self._of_test[test].get(column := column_of(training, output))
-        if content is None:
-            raise UserError(f"the copy has no translation {column}", file, "publish the study again")
-        return content
-
-
-def _check(copy: Path) -> None:
-    """Refuse a folder that is no copy, or one of another format."""
-    mark = read_json(copy / MARK)
-    if mark is None:
-        raise UserError("there is no copy of a study", copy, "name a folder that `posnmt study publish` wrote")
-    if mark.get("format") != FORMAT:
-        what = f"the copy has format {mark.get('format')}, and this posnmt reads format {FORMAT}"
-        raise UserError(what, copy / MARK, "publish the study again with this version")
-
-
-def trained(copy: Path) -> dict[str, dict[Path, RunFacts]]:
-    """Key of each finished training of a copy -> its folders, one for each system that it is of, and what they say."""
-    trained: dict[str, dict[Path, RunFacts]] = {}
-    for path in sorted(copy.glob(f"runs/*/{FACTS}")):
-        facts = _facts(path.parent)
-        trained.setdefault(facts["train"]["key"], {})[path.parent] = facts
-    return trained
-
-
-def _facts(place: Path) -> RunFacts:
-    """What a copy says of a training."""
-    return load_json(place / FACTS, RunFacts, "the list of its steps", "publish it again")
-
-
-def _speeds(copy: Path) -> SpeedFacts | None:
-    """What a copy says of speeds; None if they were not measured."""
-    if not (copy / SPEEDS).exists():
-        return None
-    speeds: SpeedFacts = load_json(copy / SPEEDS, SpeedFacts, "the file of speeds", "publish the study again")
-    return speeds
-
-
-def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:
+def _write_training(folder: Path, name: str, copy: Copy) -> None:
     """The step of a training, without weights."""
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)  # of a training that was started here
     run.mkdir(parents=True)
-    for name in ("config.yaml", "record.json"):
-        shutil.copyfile(place / name, run / name)
-    (run / "metrics.jsonl").write_bytes(unpack(place / METRICS))
-    _finish(folder, facts, copy)
+    for file in OF_RUN:
+        (run / file).write_bytes(copy.file(name, file))
+    _finish(folder, copy.facts[name]["train"], copy.folder)
 
 
 def _write_translation(folder: Path, contents: Mapping[str, bytes], facts: StepFacts, copy: Path) -> None:

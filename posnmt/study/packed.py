@@ -1,7 +1,7 @@
-"""Compressed files of a published study; the translations of a test text stand together in one of them.
+"""Packed files of a published study: a folder as .tar.xz, and the translations of a test text as one CSV file.
 
-Line n of every translation is in row n of a CSV file, with a column for each output. So lines that are much alike are
-near each other, and the file is half as large as the outputs compressed one by one.
+Line n of every translation is in row n of that file, with a column for each output. So lines that are much alike are
+near each other, and take half of the space.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,44 +17,69 @@ from typing import BinaryIO, cast
 from posnmt.base.errors import UserError
 from posnmt.data.unpack import unpacking
 
+_DAMAGE = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError, OverflowError)
+"""What damaged files raise; an archive's table has impossible numbers and names."""
 
-def pack(content: bytes, packed: Path) -> None:
+
+def compress(content: bytes, packed: Path) -> None:
     """Write content compressed, unless the file has it."""
     if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
-        packed.parent.mkdir(parents=True, exist_ok=True)
         packed.write_bytes(lzma.compress(content, preset=9))
 
 
-def unpack(packed: Path) -> bytes:
-    """The content of a packed file.
+def pack(files: Mapping[str, bytes], packed: Path) -> None:
+    """Write files by their paths as .tar.xz, in this order and without times and owners, unless it has just them."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in files.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            tar.addfile(about, io.BytesIO(content))
+    compress(archive.getvalue(), packed)
+
+
+def unpack(packed: Path) -> dict[str, bytes]:
+    """The files of a packed folder by their paths; nothing is written.
 
     Raises:
         UserError: it is missing or damaged, or far larger than text can be.
     """
     try:
         with lzma.open(packed) as stream:
-            return unpacking(cast(BinaryIO, stream), packed).read()
-    except (OSError, lzma.LZMAError, EOFError):
-        raise _damaged(packed) from None
+            content = unpacking(cast(BinaryIO, stream), packed).read()
+        files: dict[str, bytes] = {}
+        # As a stream, in which no damaged size leads back; a sparse file would be larger than the archive.
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r|") as tar:
+            for about in tar:
+                opened = tar.extractfile(about) if about.isreg() and about.sparse is None else None
+                if opened is None:
+                    raise damaged(packed)
+                files[about.name] = opened.read()
+        return files
+    except _DAMAGE:
+        raise damaged(packed) from None
 
 
-def pack_outputs(outputs: Mapping[str, bytes], packed: Path) -> None:
-    """Write outputs of the same number of lines, each with its name, as columns."""
+def joined(outputs: Mapping[str, bytes]) -> bytes:
+    """Outputs of the same number of lines, each with its name, as columns of a CSV file."""
     columns = [content.decode("utf-8").split("\n")[:-1] for content in outputs.values()]
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(outputs)
     writer.writerows(zip(*columns, strict=True))
-    pack(text.getvalue().encode("utf-8"), packed)
+    return text.getvalue().encode("utf-8")
 
 
-def unpack_outputs(packed: Path) -> dict[str, bytes]:
-    """Name -> the output, as `pack_outputs` was given it.
+def separated(content: bytes, packed: Path) -> dict[str, bytes]:
+    """Name -> the output, as `joined` was given it.
+
+    Args:
+        content: of the CSV file.
+        packed: where it comes from.
 
     Raises:
-        UserError: as `unpack`.
+        UserError: it is damaged.
     """
-    content = unpack(packed)
     limit = csv.field_size_limit(max(len(content), 1))
     try:
         text = io.StringIO(content.decode("utf-8"), newline="")
@@ -64,11 +90,11 @@ def unpack_outputs(packed: Path) -> dict[str, bytes]:
             for name, column in zip(names, columns, strict=True)
         }
     except (csv.Error, ValueError):  # ValueError: no UTF-8, no names, or rows of other lengths
-        raise _damaged(packed) from None
+        raise damaged(packed) from None
     finally:
         csv.field_size_limit(limit)
 
 
-def _damaged(packed: Path) -> UserError:
+def damaged(packed: Path) -> UserError:
     """The error for a file that cannot be read."""
     return UserError("a file of the copy is missing or damaged", packed, "publish the study again")

@@ -14,12 +14,12 @@ from typing import Any
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.files import is_file
-from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.base.version import FORMAT
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.scorable import has_documents
-from posnmt.study.trainings import Config, text_config, train_config
+from posnmt.study.trainings import text_config, train_config
 from posnmt.study.workflow.graph import Step
 
 KINDS = "posnmt.study.steps:KINDS"
@@ -30,10 +30,6 @@ SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
 TURNS = 9
 """How often each system has its turn there."""
-KEYS = 3
-"""The version of what steps' keys hold. From 2 on, settings of search are part of a translation's key and not of its
-training's, so that another beam trains nothing again; from 3 on, a training's key has version and digest of the parts
-from outside posnmt that it uses. A study keeps the version that it was started with."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,6 @@ class Plan:
 
     Attributes:
         data: folder of the user's corpora; None: the recipe needs none.
-        format: of the trainings' configurations; see `posnmt.config.formats`.
-        keys: see `KEYS`.
         parts: from outside posnmt, as JSON has them.
         tests: test -> training -> the step that holds the text; it differs for trainings that reorder.
     """
@@ -67,8 +61,6 @@ class Plan:
     recipe: Recipe
     scale: Scale
     data: Path | None
-    format: int = FORMAT
-    keys: int = KEYS
     parts: Sequence[Mapping[str, Any]] = ()
     steps: dict[str, Step] = field(default_factory=dict)
     runs: list[PlannedRun] = field(default_factory=list)
@@ -104,22 +96,13 @@ class Plan:
         return same or self.add(name, "train", settings, needs=needs)
 
 
-def plan(
-    recipe: Recipe,
-    scale: Scale,
-    data: Path | None,
-    format: int = FORMAT,
-    keys: int = KEYS,
-    parts: Sequence[Mapping[str, Any]] = (),
-) -> Plan:
+def plan(recipe: Recipe, scale: Scale, data: Path | None, parts: Sequence[Mapping[str, Any]] = ()) -> Plan:
     """Plan all steps up to the translations, and the measurement of speeds.
 
     Args:
         recipe: of the study.
         scale: one of the recipe's.
         data: folder of the recipe's corpora; None if it needs none.
-        format: of the trainings' configurations; a study keeps the format that it was started with.
-        keys: see `KEYS`.
         parts: those from outside posnmt, as JSON has them.
 
     Raises:
@@ -128,7 +111,7 @@ def plan(
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
-    study_plan = Plan(recipe, scale, data, format, keys, parts)
+    study_plan = Plan(recipe, scale, data, parts)
     variants = recipe.variants(scale)
     wanted = [test for tests in variants.values() for test in tests]
     likelihoods = recipe.likelihoods_at(scale).values()
@@ -146,8 +129,7 @@ def plan(
     for each in likelihoods:
         for training in dict.fromkeys(run.training for run in _scored(study_plan, each)):
             _test(study_plan, each.test, training)  # whether or not it is translated
-    if keys > 1:
-        _speed(study_plan)
+    _speed(study_plan)
     return study_plan
 
 
@@ -157,10 +139,9 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
     texts = _texts(study_plan, training)
     for seed in range(1, study_plan.recipe.seeds((system, training), study_plan.scale) + 1):
         name = f"{system}/{training}/seed-{seed}"
-        config = train_config(study_plan.recipe, study_plan.scale, system, training, seed)
-        if study_plan.format > OLDEST:  # without it, studies older than format numbers keep the keys of their steps
-            config = {"format": study_plan.format, **config}
-        search = {"search": config.pop("decode")} if study_plan.keys > 1 and "decode" in config else {}
+        config = {"format": FORMAT, **train_config(study_plan.recipe, study_plan.scale, system, training, seed)}
+        # of a translation's key and not of its training's, so that another beam trains nothing again
+        search = {"search": config.pop("decode")} if "decode" in config else {}
         used = in_key(config["model"], study_plan.parts)
         settings = {"config": config, **texts[1], **_processes(study_plan.setting), **used}
         train = study_plan.train(f"train/{name}", settings, {**texts[0], "prepared": prepared})
@@ -244,11 +225,7 @@ def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, A
     if definition.part is None:
         return {"train": train, "dev": dev}, {"part": None}
     limit = text_config(study_plan.recipe, study_plan.scale, definition).get("data", {}).get("max_length", 100)
-    settings = {
-        "parts": definition.part.of,
-        "max_length": limit,
-        **_counted(text_config(study_plan.recipe, study_plan.scale, definition)),
-    }
+    settings = {"parts": definition.part.of, "max_length": limit}
     parts = study_plan.add(
         f"corpus/parts-{definition.part.of}",
         "length-split",
@@ -256,11 +233,6 @@ def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, A
         needs={"text": train, "prepared": _prepare_full_text(study_plan, definition)},
     )
     return {"train": parts, "dev": dev}, {"part": definition.part.take}
-
-
-def _counted(config: Config) -> Config:
-    """Settings of a step that counts subwords of tokenised text. They change its key: old versions did not tokenise."""
-    return {"lengths": "tokenised"} if config.get("data", {}).get("tokenise", "none") != "none" else {}
 
 
 def _corpus(study_plan: Plan, name: str) -> str:
@@ -327,9 +299,7 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
         pair = study_plan.pair.model_dump()
-        # Joins of these languages were once made without a blank even where a text has blanks between its words.
-        how = {"between": "as in the text"} if {"ja", "zh"} & {*pair.values()} else {}
-        settings = {"sentences": test.join, "rest": test.rest, "pair": pair, **how}
+        settings = {"sentences": test.join, "rest": test.rest, "pair": pair}
         step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
         step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
@@ -384,7 +354,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
         label = _label(recipe, (run.system, run.training), analysis.trainings)
         own = _subword(study_plan, study_plan.steps[run.train].needs["prepared"])
-        other = {} if own == subword else {"other_subwords": True}  # absent where nothing differs, so that keys stay
+        other = {} if own == subword else {"other_subwords": True}
         outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed, **other})
     settings = {
         "outputs": outputs,
@@ -395,7 +365,6 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
         **({"target_language": study_plan.pair.target} if analysis.text == "words" else {}),
-        **_counted(recipe.scales[scale].config),
         **({"documents": True} if has_documents(recipe, recipe.tests[analysis.test], scale) else {}),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))

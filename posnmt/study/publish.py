@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import PARTIAL, load_json, read_json, write_json, write_text
+from posnmt.base.files import as_json, load_json, read_json, replacing
 from posnmt.base.plugins import Origin
 from posnmt.base.progress import duration
+from posnmt.base.version import FORMAT
 from posnmt.config.yaml import read_yaml, written_yaml
 from posnmt.evaluation.report.grid import csv_text
 from posnmt.study import database
-from posnmt.study.adopt import (
+from posnmt.study.adopt import describe_step
+from posnmt.study.copied import (
     FACTS,
-    FORMAT,
+    FOLDERS,
     MARK,
-    METRICS,
+    OF_RUN,
+    RUNS,
     SPEEDS,
+    TRANSLATIONS,
     RunFacts,
     Speed,
     SpeedFacts,
     column_of,
-    describe_step,
-    folder_of,
-    translations_of,
+    name_of,
+    packed_in,
 )
-from posnmt.study.packed import pack, pack_outputs
+from posnmt.study.packed import compress, joined, pack
 from posnmt.study.page import render
 from posnmt.study.plan import SPEED, Plan, PlannedRun
 from posnmt.study.points import collapsed
@@ -42,21 +45,29 @@ from posnmt.study.study import finished, results_of, with_analyses
 from posnmt.study.workflow.graph import Graph
 
 TEXTS = {".html", ".csv", ".tex", ".yaml", ".json", ".md"}
+KNOWN = {
+    "README.md", "recipe.yaml", "report.html", "runs.csv", database.PUBLISHED, MARK, REGISTERED, SPEEDS,
+    *(packed_in(Path(), folder).name for folder in FOLDERS),
+}  # fmt: skip
+"""All files that a copy may have."""
 Paths = Mapping[str, str]
+Files = dict[str, bytes]
+"""Path in the copy, before folders are packed -> content."""
 
 
 def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> Path:
     """Write or renew the published copy of a study; the same study gives the same bytes.
 
-    README.md                   what it is, how far it is, and the command that repeats it
-    recipe.yaml                 the whole recipe
-    report.html, tables/, figures/   as in the study, without sentences; once an analysis is finished
-    results.csv.xz, runs.csv    the tables of results.sqlite
-    translations/TEST.csv.xz    the translations of each test text, a line each, a column for each training
-    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, and steps.json, by
-                                which another study knows it and its translations again (see `adopt`)
-    speeds.json                 speeds measured in turn, once they are, with what they are known by
-    registered.json             what the study registered before its first training, and changed later
+    README.md        what it is, how far it is, and the command that repeats it
+    published.json   what makes it a copy: format, recipe and scale
+    recipe.yaml      the whole recipe
+    registered.json  what the study registered before its first training, and changed later
+    report.html, tables.tar.xz, figures.tar.xz   as in the study, without sentences; once an analysis is finished
+    results.csv.xz, runs.csv   the tables of results.sqlite
+    runs.tar.xz      of each finished training runs/SYSTEM.TRAINING.SEED/ with config.yaml, record.json, its metrics and
+                     steps.json, by which another study knows it and its translations again (see `adopt`)
+    translations.tar.xz   of each test text translations/TEST.csv: a row for each line, a column for each training
+    speeds.json      speeds measured in turn, once they are, with what they are known by
 
     Args:
         study_plan: of the study.
@@ -74,35 +85,54 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     if not trained:
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
     shown = [run for run in trained if seeds is None or run.seed <= seeds]
-    to.mkdir(parents=True, exist_ok=True)
-    write_json(to / MARK, {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
-    if entries := read_registered(out):
-        write_json(to / REGISTERED, entries)
+    mark = {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale}
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    write_text(to / "recipe.yaml", written_yaml(tree))
+    files = {MARK: as_json(mark), "recipe.yaml": written_yaml(tree).encode("utf-8")}
+    if entries := read_registered(out):
+        files[REGISTERED] = as_json(entries)
     if any(name.startswith("analyse/") for name in done):
-        _write_report(study_plan, out, to)
-    for run in trained:
-        _write_run(run, graph, done, folder_of(to, run), with_translations=run in shown)
+        files |= _report(study_plan, out)
+    for run in sorted(trained, key=name_of):
+        files |= _of_run(run, graph, done, with_translations=run in shown)
     if SPEED in done:
         speeds: SpeedFacts = {"step": describe_step(done[SPEED], graph.key(SPEED)), "systems": read(done[SPEED])}
-        write_json(to / SPEEDS, speeds)
-    written = {folder_of(to, run) for run in trained}
-    for test in dict.fromkeys(test for run in trained for test in run.translations):
-        if outputs := _outputs(test, shown, done, to):
-            pack_outputs(outputs, translations_of(to, test))
-            written.add(translations_of(to, test))
-    _remove_others(written, to)
-    write_text(to / "README.md", "\n".join(_readme(study_plan, done, to, seeds)) + "\n")
-    _name_places(to, {str(place): name for place, name in _places(study_plan, out, to)})
+        files[SPEEDS] = as_json(speeds)
+    for test in sorted({test for run in trained for test in run.translations}):
+        if outputs := _outputs(test, shown, done):
+            files[f"{TRANSLATIONS}/{test}.csv"] = joined(outputs)
+    files["README.md"] = "".join(f"{line}\n" for line in _readme(study_plan, done, files, seeds)).encode("utf-8")
+    places = {str(place): name for place, name in _places(study_plan, out, trained, done)}
+    _write(_without_places(files, places), to)
     return to / "README.md"
 
 
-def _remove_others(written: Collection[Path], to: Path) -> None:
-    """Remove trainings and translations of an earlier copy that the study has no more, such as a renamed system's."""
-    for earlier in [*to.glob("runs/*"), *to.glob("translations/*")]:
-        if earlier not in written:
-            shutil.rmtree(earlier) if earlier.is_dir() else earlier.unlink()
+def _without_places(files: Files, places: Paths) -> Files:
+    """The files, with the folders of this machine replaced in their texts; translations stay as they are."""
+    return {
+        name: _named(content.decode("utf-8"), places).encode("utf-8")
+        if Path(name).suffix in TEXTS and not name.startswith(f"{TRANSLATIONS}/")
+        else content
+        for name, content in files.items()
+    }
+
+
+def _write(files: Files, to: Path) -> None:
+    """Write the copy, with its folders packed, and remove what an earlier one had and this one has not."""
+    to.mkdir(parents=True, exist_ok=True)
+    written = set()
+    for folder in FOLDERS:
+        if inside := {name: content for name, content in files.items() if name.startswith(f"{folder}/")}:
+            pack(inside, packed_in(to, folder))
+            written.add(packed_in(to, folder).name)
+    for name, content in files.items():
+        if name == database.PUBLISHED:
+            compress(content, to / name)
+        elif "/" not in name and (not (to / name).exists() or (to / name).read_bytes() != content):
+            with replacing(to / name) as partial:
+                partial.write_bytes(content)
+        written.add(name)
+    for name in KNOWN - written:
+        (to / name).unlink(missing_ok=True)
 
 
 def _check(study_plan: Plan, out: Path, to: Path) -> None:
@@ -118,34 +148,35 @@ def _check(study_plan: Plan, out: Path, to: Path) -> None:
             raise UserError("the folder is not empty, and holds no copy of this study", to, another)
 
 
-def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
+def _report(study_plan: Plan, out: Path) -> Files:
     """The page with its tables and figures, and all results as CSV."""
     results = replace(results_of(study_plan, out), published=True)
-    render(results, to)
-    base = database.write(to, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
-    for name, columns in database.TABLES.items():
-        rows = database.read(to, f"SELECT * FROM {name}")  # noqa: S608
-        text = csv_text([list(columns), *([*row.values()] for row in rows)])
-        if name == "results":  # the figures of every output by length: a tenth as large when compressed
-            pack(text.encode("utf-8"), to / database.PUBLISHED)
-        else:
-            write_text(to / f"{name}.csv", text)
-    base.unlink()
+    with TemporaryDirectory() as name:
+        made = Path(name)
+        render(results, made)
+        pages = {path.relative_to(made).as_posix(): path for path in sorted(made.rglob("*")) if path.is_file()}
+        files = {name: path.read_bytes() for name, path in pages.items()}
+        database.write(made, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
+        for table, columns in database.TABLES.items():
+            rows = database.read(made, f"SELECT * FROM {table}")  # noqa: S608
+            text = csv_text([list(columns), *([*row.values()] for row in rows)])
+            # `results` has the figures of every output by length, and is a tenth as large when compressed
+            files[database.PUBLISHED if table == "results" else f"{table}.csv"] = text.encode("utf-8")
+    return files
 
 
-def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path, with_translations: bool) -> None:
+def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_translations: bool) -> Files:
     """One training's configuration, record and metrics, and the facts of the translations that the copy has."""
     folder = done[run.train] / "run"
-    to.mkdir(parents=True, exist_ok=True)
-    write_text(to / "config.yaml", (folder / "config.yaml").read_text(encoding="utf-8"))
+    files = {name: (folder / name).read_bytes() for name in OF_RUN}
     record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
-    write_json(to / "record.json", {name: value for name, value in record.items() if name != "command"})
-    pack((folder / "metrics.jsonl").read_bytes(), to / METRICS)
+    files["record.json"] = as_json({name: value for name, value in record.items() if name != "command"})
     about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
         if with_translations and step in done:
             about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": _speed(done[step])}
-    write_json(to / FACTS, about)
+    files[FACTS] = as_json(about)
+    return {f"{RUNS}/{name_of(run)}/{name}": content for name, content in files.items()}
 
 
 def _speed(translated: Path) -> dict[str, Speed]:
@@ -154,35 +185,41 @@ def _speed(translated: Path) -> dict[str, Speed]:
     return speed
 
 
-def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path], to: Path) -> dict[str, bytes]:
+def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path]) -> dict[str, bytes]:
     """Column -> translation of a test text, after every training that has finished it."""
     translated = [(run, done[run.translations[test]]) for run in shown if run.translations.get(test) in done]
     return {
-        column_of(folder_of(to, run), output): (folder / output).read_bytes()
+        column_of(name_of(run), output): (folder / output).read_bytes()
         for run, folder in translated
         for output in _speed(folder)
     }
 
 
-def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | None) -> Iterator[str]:
-    """The lines of README.md."""
+def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int | None) -> Iterator[str]:
+    """The lines of README.md.
+
+    Args:
+        files: of the copy.
+    """
     recipe, trainings = study_plan.recipe, len(study_plan.trainings)
     ready = [done[name] / "run" / "record.json" for name in study_plan.trainings if name in done]
     seconds = sum((read_json(path) or {}).get("seconds") or 0.0 for path in ready)
     command = ["posnmt", "study", "run", "recipe.yaml", "--scale", study_plan.scale, "--out", "study"]
     command += [] if study_plan.data is None else ["--data", "data"]
+    of_seeds = "" if seeds is None else f" with a seed of at most {seeds}"
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
-        "`runs`": "each training's configuration and record",
-        "`translations`": "of each test text, line by line as its source, a column for each training"
-        + ("" if seeds is None else f" with a seed of at most {seeds}"),
+        "[runs.tar.xz](runs.tar.xz)": "each training's configuration, record and metrics",
+        "[translations.tar.xz](translations.tar.xz)": "of each test text, line by line as its source, a column for"
+        f" each training{of_seeds}",
     }
-    if (to / REGISTERED).exists():
+    if REGISTERED in files:
         rows[f"[{REGISTERED}]({REGISTERED})"] = "the claims and their test, as registered, and later changes"
-    if (to / SPEEDS).exists():
+    if SPEEDS in files:
         rows[f"[{SPEEDS}]({SPEEDS})"] = "speeds of systems, measured in turn"
-    if (to / "report.html").exists():
-        rows["[report.html](report.html), tables, figures"] = "the report, its tables and figures, the verdicts"
+    if "report.html" in files:
+        rows["[report.html](report.html)"] = "the report, with the verdicts"
+        rows["[tables.tar.xz](tables.tar.xz), [figures.tar.xz](figures.tar.xz)"] = "its tables and figures"
         rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"
     yield f"# {recipe.title}: scale {study_plan.scale}"
     yield ""
@@ -196,29 +233,28 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | N
     for part in (Origin(**each) for each in study_plan.parts):
         of = "" if part.shown == part.name else f" of {part.shown}"
         yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and must be importable."
+    yield "`tar -xf runs.tar.xz` unpacks a folder."
     yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
 
 
-def _places(study_plan: Plan, out: Path, to: Path) -> Iterator[tuple[Path, str]]:
+def _places(
+    study_plan: Plan, out: Path, trained: Sequence[PlannedRun], done: Mapping[str, Path]
+) -> Iterator[tuple[Path, str]]:
     """Folders of this machine that the files may name, inner ones first, and what stands in their place."""
     yield out.resolve(), "STUDY"
     if study_plan.data is not None:
         yield study_plan.data.resolve(), "DATA"
         yield study_plan.data.absolute(), "DATA"
-    for config in sorted(to.glob("runs/*/config.yaml")):  # trained in the folder that the study was run in
-        tree, _ = read_yaml(config, "config", "a config is a YAML mapping")
+    for run in trained:  # in the folder that the study was run in
+        tree, _ = read_yaml(done[run.train] / "run" / "config.yaml", "config", "a config is a YAML mapping")
         if (root := Path(tree["data"]["root"])).is_absolute():
             yield root, "."
     yield Path.cwd(), "."
 
 
-def _name_places(to: Path, places: Paths) -> None:
-    """Replace the folders of this machine in the texts of the copy, but for `/`, which says nothing of it."""
-    places = {place: name for place, name in places.items() if place != Path(place).anchor}
-    for path in sorted(to.rglob("*")):
-        if path.suffix in TEXTS and not path.name.endswith(PARTIAL):
-            text = path.read_text(encoding="utf-8")
-            for place, name in places.items():
-                text = re.sub(rf"{re.escape(place)}(?![.-]?\w)", name, text)  # no folder that only begins so
-            if text != path.read_text(encoding="utf-8"):
-                write_text(path, text)
+def _named(text: str, places: Paths) -> str:
+    """A text with the names of folders in their place, but for `/`, which says nothing of this machine."""
+    for place, name in places.items():
+        if place != Path(place).anchor:
+            text = re.sub(rf"{re.escape(place)}(?![.-]?\w)", name, text)  # no folder that only begins so
+    return text

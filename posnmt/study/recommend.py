@@ -24,17 +24,13 @@ from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 NONE = "There is no recommendation"
 
 
-def recommend(
-    recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], rules: Rules, in_turn: bool = True
-) -> Recommendation:
+def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], rules: Rules) -> Recommendation:
     """Recommend a system.
 
     Args:
         recipe, wanted: of the study, and its section `recommend`.
         evidence: analysis -> its outputs and their counts.
         rules: of the study's claims, with the number of seeds that each system was to have.
-        in_turn: whether speeds are those that the rules have, measured in turn; False: those of each translation, in a
-            study from before there were others.
     """
     missing = [name for name in wanted.analyses if name not in evidence]
     if missing:
@@ -84,7 +80,7 @@ def recommend(
             sentences,
         )
     as_good = [best, *(system for system, words in compared.items() if "supported" not in words)]
-    if speeds := _speeds(first, training, as_good, rules, in_turn):
+    if speeds := _speeds(training, as_good, rules):
         shown = ", ".join(f"{label[system]} {speed:,.0f}" for system, speed in speeds.items())
         sentences.append(f"Source tokens a second in decoding: {shown}.")
     fastest = max(speeds, key=speeds.__getitem__, default=None)
@@ -148,19 +144,8 @@ def _beaten(
     return decide(claim, evidence, rules).comparisons[0]
 
 
-def _speeds(evidence: Evidence, training: str, systems: Sequence[str], rules: Rules, in_turn: bool) -> dict[str, float]:
-    """System -> its decoding speed in source tokens per second; empty where one is not known.
-
-    It is the median of those measured in turn, or the mean over the seeds of a study without such.
-    """
-    if in_turn:
-        turns = {system: (rules.speeds or {}).get((system, training)) for system in systems}
-        known = {system: median(each["decoding_speed"]) for system, each in turns.items() if each is not None}
-    else:
-        places = {system: evidence.places((system, training), 0.0).values() for system in systems}
-        every = {
-            system: [speed for place in own if (speed := evidence.outputs[place].decoding_speed) is not None]
-            for system, own in places.items()
-        }
-        known = {system: mean(each) for system, each in every.items() if each}
+def _speeds(training: str, systems: Sequence[str], rules: Rules) -> dict[str, float]:
+    """System -> the median of its decoding speeds in source tokens per second; empty where one is not known."""
+    turns = {system: (rules.speeds or {}).get((system, training)) for system in systems}
+    known = {system: median(each["decoding_speed"]) for system, each in turns.items() if each is not None}
     return known if len(known) == len(systems) else {}

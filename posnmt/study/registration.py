@@ -23,6 +23,8 @@ from posnmt.base.files import load_json, write_json
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.adopt import MARK, trained
 from posnmt.study.claims import LOSS, Claim, Comparison, Scale
+from posnmt.study.claims import Claim, Comparison, Scale
+from posnmt.study.copied import MARK, Copy
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
 from posnmt.study.scorable import has_documents
@@ -31,8 +33,8 @@ from posnmt.study.workflow.graph import Graph
 
 FILE = "registered.json"
 """Of a published copy."""
-ANALYSIS = 2
-"""The version of the analysis: 1 had Welch's test alone; 2 has blocks, Holm's correction and their power."""
+ANALYSIS = 1
+"""The version of the analysis: of tests, corrections and their power."""
 STOPPING = "as many seeds as are registered, none added after a look at results"
 
 
@@ -142,7 +144,7 @@ class _Study(TypedDict):
     registered: NotRequired[list[Entry]]
 
 
-class _Copy(TypedDict):
+class _Mark(TypedDict):
     """What registration reads of a copy's published.json."""
 
     recipe: str
@@ -256,7 +258,7 @@ def digest(registered: Content) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def register(study_plan: Plan, out: Path, copy: Path | None = None) -> list[str]:
+def register(study_plan: Plan, out: Path, copy: Copy | None = None) -> list[str]:
     """Register what a study asks, or what of it has changed, before anything is trained; return what changed.
 
     Until the first training has begun, what is registered can be replaced. A study without an entry that takes over
@@ -297,7 +299,7 @@ def history(study_plan: Plan, out: Path) -> History:
 
 
 def read(out: Path) -> list[Entry]:
-    """The entries in a study's folder; none in one from before there were any.
+    """The entries in a study's folder; none before the first run.
 
     Raises:
         UserError: study.json is damaged.
@@ -318,23 +320,24 @@ def _with_current(study_plan: Plan, entries: Sequence[Entry], count: int) -> lis
     return [*entries, {"time": now, "trainings": count, "sha256": key, "content": asked}]
 
 
-def _of_copy(study_plan: Plan, copy: Path) -> list[Entry]:
+def _of_copy(study_plan: Plan, copy: Copy) -> list[Entry]:
     """What a copy of this recipe and scale registered."""
-    if not (copy / FILE).exists():
+    if not (copy.folder / FILE).exists():
         return []
-    mark: _Copy = load_json(copy / MARK, _Copy, "the copy's file", "publish the study again")
+    again = "publish the study again"
+    mark: _Mark = load_json(copy.folder / MARK, _Mark, "the copy's file", again)
     if (mark["recipe"], mark["scale"]) != (study_plan.recipe.recipe, study_plan.scale):
         return []
-    entries: list[Entry] = load_json(copy / FILE, list[Entry], "what the copy registered", "publish the study again")
+    entries: list[Entry] = load_json(copy.folder / FILE, list[Entry], "what the copy registered", again)
     return entries
 
 
-def _begun(study_plan: Plan, out: Path, copy: Path | None) -> set[str]:
+def _begun(study_plan: Plan, out: Path, copy: Copy | None) -> set[str]:
     """The trainings that have begun, here or in a copy that is adopted, of this plan or of an earlier one."""
     begun = {path.parents[1].name for path in out.glob(f"{STEPS}/train/*/run/record.json")}
     if copy is not None:
         graph = Graph(study_plan.steps.values(), KINDS)
-        begun |= {graph.key(name)[:SHORT] for name in study_plan.trainings if graph.key(name) in trained(copy)}
+        begun |= {graph.key(name)[:SHORT] for name in study_plan.trainings if graph.key(name) in copy.trained}
     return begun
 
 

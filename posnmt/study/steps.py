@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
-from posnmt.config.formats import OLDEST
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
@@ -229,7 +228,7 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
     tree = merge(tree, {"data": corpora})
     # Preparing a text trains nothing, but a configuration must have a limit of training.
     tree = tree if "train" in tree else {**tree, "train": {"steps": 1}}
-    return from_tree(tree, unnumbered=OLDEST)
+    return from_tree(tree)
 
 
 def store_of(prepared: Path) -> Path:
@@ -469,6 +468,6 @@ KINDS: dict[str, Kind] = {
     "train": Kind(train, 1, uses_gpu=True),
     "translate": Kind(translate, 1, uses_gpu=True),
     "speed": Kind(speed, 1, uses_gpu=True),
-    "analyse": Kind(analyse, 2),
+    "analyse": Kind(analyse, 1),
     "likelihood": Kind(likelihood, 1, uses_gpu=True),
 }

@@ -10,23 +10,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.base.files import load_json, sha256_of, write_json
-from posnmt.base.version import __version__
-from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.base.files import load_json, read_json, sha256_of, write_json
+from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.run.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, likelihood, speed
 from posnmt.study.adopt import adopt, give_up_weightless, weightless
 from posnmt.study.blocks import recorded
+from posnmt.study.copied import Copy
 from posnmt.study.load import name_faults
 from posnmt.study.loss import ScoredText
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
 from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
+from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun, analyses, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
@@ -45,9 +46,8 @@ class _Request(TypedDict):
     recipe: Recipe
     scale: Scale
     data: str | None
-    config_format: NotRequired[int]
-    keys: NotRequired[int]
-    plugins: NotRequired[list[Part]]
+    format: int
+    plugins: list[Part]
 
 
 REQUEST = "asked.json"
@@ -92,13 +92,14 @@ def run(
     until = None if minutes is None else time.monotonic() + 60 * minutes
     study_plan = plan_in(out, recipe, scale, data, say)
     wanted = chosen(study_plan.steps, only)
+    copy = None if adopted is None else Copy(adopted)
     runner.check_study(out, recipe.recipe)  # before the lock puts a file into the folder
     with runner.only_runner(out):
         runner.open_study(out, recipe.recipe, recipe.hash)
         save_request(study_plan, out)
-        for line in register(study_plan, out, adopted):
+        for line in register(study_plan, out, copy):
             say(line)
-        for line in adopt(study_plan, out, adopted) if adopted is not None else ():
+        for line in adopt(study_plan, out, copy) if copy is not None else ():
             say(line)
         for line in give_up_weightless(study_plan, out, [step.name for step in wanted]):
             say(line)
@@ -170,27 +171,19 @@ def _ready_analyses(graph: Graph, out: Path) -> Graph:
 
 
 def save_request(study_plan: Plan, out: Path) -> None:
-    """Save recipe, scale, data and versions in the study's folder, so that `load_plan` needs nothing else."""
+    """Save recipe, scale and data in the study's folder, so that `load_plan` needs nothing else."""
     request = {
+        "format": FORMAT,
         "recipe": study_plan.recipe.model_dump(mode="json", by_alias=True),
         "scale": study_plan.scale,
         "data": None if study_plan.data is None else str(study_plan.data.resolve()),
-        "config_format": study_plan.format,
-        "keys": study_plan.keys,
-    } | ({"plugins": [*study_plan.parts]} if study_plan.parts else {})
+        "plugins": [*study_plan.parts],
+    }
     write_json(out / REQUEST, request)
 
 
-def versions(out: Path) -> tuple[int, int]:
-    """The format of a study's configurations and the version of its keys: as it was started, or the latest."""
-    if not (out / REQUEST).exists():
-        return FORMAT, KEYS
-    request = _request(out)
-    return int(request.get("config_format", OLDEST)), int(request.get("keys", 1))
-
-
 def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say) -> Plan:
-    """The plan of a recipe in a study's folder, with the versions that the study was started with.
+    """The plan of a recipe in a study's folder.
 
     Args:
         say: called with a line for each part from outside posnmt that has changed since the last run.
@@ -198,11 +191,10 @@ def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say
     Raises:
         UserError: see `plan`; a part from outside posnmt cannot be imported.
     """
-    format, keys = versions(out)
-    parts = parts_of(recipe, scale) if keys > 2 else []
+    parts = parts_of(recipe, scale)
     for change in changed_parts(_parts_before(out), parts):
         say(f"{change}: trainings with it are run again")
-    return plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
+    return plan(recipe, scale, data, [part.as_json() for part in parts])
 
 
 def load_plan(out: Path) -> Plan:
@@ -216,12 +208,12 @@ def load_plan(out: Path) -> Plan:
     request = _request(out)
     raise_all(list(name_faults(request["recipe"], out / REQUEST, {})))
     data = None if request["data"] is None else Path(request["data"])
-    return plan(request["recipe"], request["scale"], data, *versions(out), _parts_before(out))
+    return plan(request["recipe"], request["scale"], data, request["plugins"])
 
 
 def _parts_before(out: Path) -> list[Part]:
     """The parts from outside posnmt of a study's last run; none where it had none."""
-    return _request(out).get("plugins", []) if (out / REQUEST).exists() else []
+    return _request(out)["plugins"] if (out / REQUEST).exists() else []
 
 
 def _request(out: Path) -> _Request:
@@ -230,6 +222,7 @@ def _request(out: Path) -> _Request:
     Raises:
         UserError: it is damaged.
     """
+    check_format((read_json(out / REQUEST) or {}).get("format", FORMAT), out / REQUEST)
     todo = "restore it, or remove it and run `posnmt study run` again"
     request: _Request = load_json(out / REQUEST, _Request, "the study's request", todo)
     return request
@@ -317,8 +310,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     claims = study_plan.recipe.claims_at(study_plan.scale)
     verdicts = corrected([decide(claim, of_analyses, rules) for claim in claims])
     wanted = study_plan.recipe.recommend
-    in_turn = SPEED in study_plan.steps
-    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules, in_turn)
+    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules)
     runs = [_run(graph, out, each, folders) for each in study_plan.runs]
     return StudyResults(
         recipe=study_plan.recipe,

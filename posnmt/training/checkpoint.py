@@ -31,9 +31,6 @@ MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "s
 COMPLETE = 2
 """Number of checkpoints that keep the optimizer's state: the newest, and one as a fallback."""
 
-FORMAT = 2
-"""Format of `state.json`; checkpoints without a number have no digests and no record of evaluation."""
-
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -68,7 +65,7 @@ class Checkpoints:
         try:
             save_model(model, building / MODEL, about)
             write_tensors(moments, building / OPTIMIZER)
-            (building / STATE).write_text(json.dumps({**state, "format": FORMAT}, indent=1), encoding="utf-8")
+            (building / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
             sums = "".join(f"{sha256_of(building / each)}  {each}\n" for each in (MODEL, OPTIMIZER, STATE))
             (building / SUMS).write_text(sums, encoding="utf-8")
             commit_folder(building, self.folder / name)
@@ -129,12 +126,12 @@ class Checkpoints:
 
 
 def evaluated(place: Path) -> bool:
-    """Whether dev was evaluated at a checkpoint; those of the first format, without this record, count as such."""
+    """Whether dev was evaluated at a checkpoint."""
     try:
         state = read_state(place)
     except (OSError, ValueError):
         return False
-    return bool(state.get("evaluated", state["step"]) == state["step"])
+    return bool(state["evaluated"] == state["step"])
 
 
 def read_state(place: Path) -> dict[str, Any]:
@@ -147,7 +144,7 @@ def read_state(place: Path) -> dict[str, Any]:
         state = json.loads((place / STATE).read_text(encoding="utf-8"))
     except RecursionError as error:
         raise ValueError(str(error)) from None
-    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+    if not isinstance(state, dict) or not all(isinstance(state.get(name), int) for name in ("step", "evaluated")):
         raise ValueError(f"{STATE} is not the state of a run")
     return state
 
@@ -163,8 +160,7 @@ def damage(place: Path, complete: bool) -> str | None:
     if missing:
         return f"it has no {missing[0]}"
     try:
-        if "format" not in read_state(place) and not (place / SUMS).exists():
-            return None  # of the first format, without digests
+        read_state(place)
         lines = (place / SUMS).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         return str(error)

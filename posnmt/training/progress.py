@@ -99,11 +99,8 @@ class Progress:
     def from_json(cls, state: dict[str, Any]) -> Progress:
         """Progress from the state in a checkpoint."""
         parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
-        if state.get("format", 1) == 1:
-            state = {"saved": state["step"], "evaluated": state["step"], "metrics": None, **state}
-        state = {key: value for key, value in state.items() if key != "format"}
-        if (best := state.get("best")) is not None:  # a list in JSON; one number in checkpoints without perplexity
-            state["best"] = tuple(best) if isinstance(best, list) else (best, -math.inf)
+        if state["best"] is not None:
+            state = {**state, "best": tuple(state["best"])}  # a list in JSON
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
 
     def observe(self, selection_score: tuple[float, float]) -> bool:

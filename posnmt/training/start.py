@@ -14,7 +14,7 @@ from posnmt.base.progress import Display
 from posnmt.config.schema import Config
 from posnmt.data.prepare import changed, dropped, prepare, sampled
 from posnmt.data.suspicions import warnings
-from posnmt.run.resolve import clashes, resumed
+from posnmt.run.resolve import clashes
 from posnmt.run.run import (
     Run,
     checkpoints_in,
@@ -47,8 +47,6 @@ def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple
     if resume and is_unfinished(out):
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
-    if resume:
-        config = resumed(config, Run.open(out).config.format)
     begun = _begun(config, out, resume)
     require_loggers(config.train)
     origin = None

@@ -202,7 +202,7 @@ def test_damaged_and_foreign_stores(folder: Path) -> None:
         Store.open(store.folder).split("train")
     path = store.folder / "manifest.json"
     path.write_text(json.dumps({**store.manifest, "format": 999}))
-    with pytest.raises(UserError, match="store of format 999"):
+    with pytest.raises(UserError, match="written by a newer posnmt, in format 999"):
         Store.open(store.folder)
     path.write_text("{")
     with pytest.raises(UserError, match="the store is damaged"):

@@ -11,7 +11,7 @@ from prepare_case import SOURCE, TARGET, configure, write
 
 from posnmt.base.errors import UserError
 from posnmt.data.prepare import prepare
-from posnmt.data.store import Split, Store
+from posnmt.data.store import Store
 from posnmt.data.suspicions import exchanged, fingerprints, overlap, warnings
 from shared import SHARED, missing
 
@@ -139,25 +139,3 @@ def test_no_flipped_byte_is_trained_on(tmp_path):
     files[0].unlink()
     with pytest.raises(UserError, match=files[0].name):
         store.verify()
-
-
-def test_a_store_without_digests_is_checked_for_unknown_ids(tmp_path, monkeypatch):
-    store = prepare(corpus(tmp_path, dev=FRESH))
-    del store.manifest["files"]
-    store.verify()
-    batches = Split.record_batches
-
-    def with_a_large_id(split):
-        for (source, starts), target in batches(split):
-            yield (np.where(np.arange(len(source)) == 5, store.text.source.size, source), starts), target
-
-    monkeypatch.setattr(Split, "record_batches", with_a_large_id)
-    with pytest.raises(UserError, match=r"damaged: train\.arrow, dev\.arrow"):
-        store.verify()
-
-
-def test_what_earlier_versions_prepared_has_no_signs(tmp_path):
-    config = corpus(tmp_path)
-    store = prepare(config)
-    del store.manifest["signs"], store.manifest["splits"]["train"]["copies"]
-    assert warnings(store, config) == []

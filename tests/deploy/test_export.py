@@ -283,7 +283,7 @@ def spoil(place, about):
     [
         (spoil, "a file of the exported model is not what was exported"),
         (lambda place, about: (place / "text" / "text.json").unlink(), "a file of the exported model is missing"),
-        (lambda place, about: about.update(format=2, posnmt="9.9"), "exported by posnmt 9.9, in a format newer than"),
+        (lambda place, about: about.update(format=2, posnmt="9.9"), "written by a newer posnmt, in format 2"),
         (lambda place, about: about.update(kind="huggingface"), "exported for huggingface, not for ctranslate2"),
         (lambda place, about: about.pop("limits"), "limits: Field required"),
     ],

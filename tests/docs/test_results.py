@@ -11,9 +11,12 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
+import yaml
 
-from posnmt.base.files import load_json, read_json
-from posnmt.study.adopt import FACTS, FORMAT, MARK, RunFacts, Translations, folder_of
+from posnmt.base.files import read_json
+from posnmt.base.version import FORMAT
+from posnmt.run.resolve import from_tree
+from posnmt.study.copied import MARK, Copy, name_of
 from posnmt.study.load import load
 from posnmt.study.plan import PlannedRun
 
@@ -29,21 +32,33 @@ def test_there_are_published_studies() -> None:
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
 def test_every_translation_that_a_copy_lists_is_there_whole(copy: Path) -> None:
     assert (read_json(copy / MARK) or {})["format"] == FORMAT
-    translations, trainings = Translations(copy), sorted(copy.glob(f"runs/*/{FACTS}"))
-    assert trainings
-    for facts in trainings:
-        about: RunFacts = load_json(facts, RunFacts, "the list of its steps", "publish it again")
-        for test, step in about["translations"].items():
+    published = Copy(copy)
+    assert published.facts
+    for name, facts in published.facts.items():
+        for test, step in facts["translations"].items():
             for output, speed in step["speed"].items():
-                assert translations.of(facts.parent, test, output).count(b"\n") == speed["lines"]
+                assert published.translation(name, test, output).count(b"\n") == speed["lines"]
+
+
+def test_configurations_of_a_copy_are_read() -> None:
+    """By the code that reads a run folder; those of one study have all that a configuration has."""
+    published = Copy(COPIES[0])
+    for name in published.facts:
+        tree = yaml.safe_load(published.file(name, "config.yaml"))
+        assert from_tree(tree).format == tree["format"] == FORMAT
+
+
+def test_results_have_few_files() -> None:
+    """A person who opens the folder on GitHub sees what there is."""
+    assert len([path for path in (DOCS / "results").rglob("*") if path.is_file()]) <= 120
+    assert all(len([*copy.rglob("*")]) <= 12 for copy in COPIES)
 
 
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
-def test_files_that_a_copy_describes_are_there(copy: Path) -> None:
+def test_a_copy_describes_its_files(copy: Path) -> None:
     text = (copy / "README.md").read_text(encoding="utf-8")
-    for name in ("recipe.yaml", "report.html", "results.csv.xz", "runs.csv"):
+    for name in (path.name for path in copy.iterdir() if path.name not in ("README.md", MARK)):
         assert f"[{name}]({name})" in text
-        assert (copy / name).is_file()
 
 
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
@@ -58,11 +73,11 @@ def test_the_recipe_of_a_copy_loads_and_has_its_trainings(copy: Path) -> None:
     assert recipe.recipe == mark["recipe"]
     assert recipe.claims_at(mark["scale"])
     planned = {
-        folder_of(copy, PlannedRun(*variant, seed, "", {}))
+        name_of(PlannedRun(*variant, seed, "", {}))
         for variant in recipe.variants(mark["scale"])
         for seed in range(1, recipe.seeds(variant, mark["scale"]) + 1)
     }
-    assert {path.parent for path in copy.glob(f"runs/*/{FACTS}")} == planned
+    assert Copy(copy).facts.keys() == planned
 
 
 @functools.cache

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from posnmt.base.files import read_json
-from posnmt.study.adopt import MARK
 from posnmt.study.claims import Claim
+from posnmt.study.copied import MARK
 from posnmt.study.load import load
 
 ROOT = Path(__file__).parents[2]

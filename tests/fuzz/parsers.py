@@ -61,13 +61,25 @@ def _of(
     return Parser(read, files, inputs)
 
 
-_FORMS = (("", byte_edits), (".json", json_edits), (".yaml", yaml_edits))
+def _folder_edits(content: bytes) -> Inputs:
+    """A packed folder: edits of the file, of the archive in it, or of one of its files."""
+    files = _unpacked_folder(content)
+    inside = [
+        (json_edits if name.endswith(".json") else byte_edits)(each).map(
+            lambda new, name=name: _packed_folder(files | {name: new})
+        )
+        for name, each in files.items()
+    ]
+    return byte_edits(content) | byte_edits(lzma.decompress(content)).map(lzma.compress) | st.one_of(inside)
+
+
+_FORMS = (("", byte_edits), (".json", json_edits), (".yaml", yaml_edits), (".tar.xz", _folder_edits))
 
 
 # Configurations
 
 CONFIG = {
-    "format": 3,
+    "format": 1,
     "data": {
         "root": ".",
         "train": {"source": "train.en", "target": "train.de"},
@@ -144,7 +156,7 @@ def _tree(content: dict[str, Any]) -> bytes:
 def _config(folder: Path, name: str) -> None:
     from posnmt.run.resolve import dump, load
 
-    dump(load(folder / name, unnumbered=1 if name == "early.yaml" else 3))
+    dump(load(folder / name))
 
 
 def _setting(folder: Path, name: str) -> None:
@@ -203,7 +215,7 @@ def _recipe(folder: Path, name: str) -> None:
 
     recipe = load(str(folder / name))
     for scale in recipe.scales:
-        plan(recipe, scale, folder, 3)
+        plan(recipe, scale, folder)
 
 
 def _with_public() -> dict[str, Any]:
@@ -255,7 +267,7 @@ def _requested() -> bytes:
     from posnmt.study.recipe import Recipe
 
     recipe = Recipe.model_validate(RECIPE).model_dump(mode="json", by_alias=True)
-    return json.dumps({"recipe": recipe, "scale": "smoke", "data": None, "config_format": 3}).encode()
+    return json.dumps({"format": 1, "recipe": recipe, "scale": "smoke", "data": None, "plugins": []}).encode()
 
 
 def _copied_plan() -> Any:
@@ -265,24 +277,25 @@ def _copied_plan() -> Any:
     [claim] = RECIPE["claims"]
     faster = {**claim["test"], "measure": "training_speed"}
     recipe = {**RECIPE, "claims": [{**claim, "test": faster}]}
-    return plan(Recipe.model_validate(recipe), "smoke", None, 3)
+    return plan(Recipe.model_validate(recipe), "smoke", None)
 
 
 def _copy(folder: Path, name: str) -> None:
     from posnmt.study.adopt import adopt
+    from posnmt.study.copied import Copy
     from posnmt.study.registration import register
     from posnmt.study.workflow.runner import open_study
 
     with tempfile.TemporaryDirectory(dir=folder) as name:
         study_plan, out = _copied_plan(), Path(name)
         open_study(out, study_plan.recipe.recipe, study_plan.recipe.hash)
-        register(study_plan, out, folder)
-        list(adopt(study_plan, out, folder))
+        register(study_plan, out, Copy(folder))
+        list(adopt(study_plan, out, Copy(folder)))
 
 
 def _published() -> dict[str, bytes]:
     """A copy of a study with one training finished, and speeds."""
-    from posnmt.study.adopt import FORMAT, folder_of
+    from posnmt.study.copied import name_of
     from posnmt.study.plan import KINDS, SPEED
     from posnmt.study.workflow.graph import Graph
 
@@ -301,13 +314,12 @@ def _published() -> dict[str, bytes]:
             for test, step in first.translations.items()
         },
     }
-    files = {"steps.json": json.dumps(about).encode(), "config.yaml": b"format: 3\n", "record.json": b"{}"}
-    files["metrics.jsonl.xz"] = lzma.compress(LINES)
-    place = folder_of(Path(), first)
+    name = name_of(first)
+    files = {"config.yaml": b"format: 1\n", "record.json": b"{}", "metrics.jsonl": LINES}
+    files["steps.json"] = json.dumps(about).encode()
     rows = "".join(f'"{line}","{line}"\r\n' for line in LINES.decode("utf-8").split("\n"))
-    table = lzma.compress(f"{place.name},{place.name}-0.1\r\n{rows}".encode())
-    texts = dict.fromkeys((f"translations/{test}.csv.xz" for test in outputs), table)
-    mark = json.dumps({"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale}).encode()
+    table = f"{name},{name}-0.1\r\n{rows}".encode()
+    mark = json.dumps({"format": 1, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale}).encode()
     turns = {"training_speed": [9.5, 8], "decoding_speed": [9]}
     systems = [{"system": name, "training": "all", **turns} for name in ("transformer", "relative")]
     speeds = json.dumps({"step": facts(SPEED), "systems": systems}).encode()
@@ -316,9 +328,26 @@ def _published() -> dict[str, bytes]:
         "published.json": mark,
         "registered.json": registered,
         "speeds.json": speeds,
-        **texts,
-        **_prefixed(place.as_posix(), files),
+        "runs.tar.xz": _packed_folder(_prefixed(f"runs/{name}", files)),
+        "translations.tar.xz": _packed_folder({f"translations/{test}.csv": table for test in outputs}),
     }
+
+
+def _packed_folder(files: dict[str, bytes]) -> bytes:
+    """A packed folder of a copy."""
+    from posnmt.study.packed import pack
+
+    with tempfile.TemporaryDirectory() as name:
+        pack(files, Path(name) / "packed")
+        return (Path(name) / "packed").read_bytes()
+
+
+def _unpacked_folder(content: bytes) -> dict[str, bytes]:
+    from posnmt.study.packed import unpack
+
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "packed").write_bytes(content)
+        return unpack(Path(name) / "packed")
 
 
 def _silent(*_: object) -> None:
@@ -496,7 +525,7 @@ def _run(folder: Path, name: str) -> None:
 
     run = Run.open(folder)
     run.record, run.text_hash()
-    if "training_histograms" in run.record:  # runs of earlier versions have none
+    if "training_histograms" in run.record:  # imported models have none
         run.sentences_by_length, run.target_counts(run.text().target.size)
     run.text().source.encode(["a b c"])
     for place in checkpoints_in(folder / "checkpoints"):
@@ -590,7 +619,7 @@ def _options(content: bytes) -> Inputs:
 def parsers() -> dict[str, Parser]:
     """Name → parser."""
     configs = {"config.yaml": _tree(CONFIG), "named.yaml": _tree(NAMED), "architecture.yaml": _tree(ARCHITECTURES)}
-    configs["early.yaml"] = (FROZEN / "run" / "config.yaml").read_bytes()
+    configs["whole.yaml"] = (FROZEN / "run" / "config.yaml").read_bytes()
     source = (
         _packed("source", LINES)
         | _packed("target", LINES)

@@ -42,7 +42,7 @@ def attend_self(x, attention, causal):
 
 
 def feed_forward(x, module):
-    return linear(linear(x, module.rise).clamp(min=0), module.fall)
+    return linear(linear(x, module.fc1).clamp(min=0), module.fc2)
 
 
 def cell_by_hand(cell, c, h, memory):

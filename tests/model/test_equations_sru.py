@@ -43,7 +43,7 @@ def test_the_layer_is_that_of_the_paper(bidirectional):
             backward = run(layer.recurrence.backward_network, row[:length].flip(0)).flip(0)
             states = torch.cat([states, backward], dim=-1)
         ours.append(output[:length])
-        theirs.append(states @ layer.fall.weight.T + layer.fall.bias)
+        theirs.append(states @ layer.fc2.weight.T + layer.fc2.bias)
     one, other = torch.cat(ours), torch.cat(theirs)
     same_with_gradients(one, other, [x, *layer.parameters()])
 

@@ -36,7 +36,7 @@ def cross_attention(y, x, layer):
 
 
 def feed_forward(x, layer):
-    return linear(linear(x, layer.feed_forward.rise).clamp(min=0), layer.feed_forward.fall)
+    return linear(linear(x, layer.feed_forward.fc1).clamp(min=0), layer.feed_forward.fc2)
 
 
 def with_drawn_norms(model):

@@ -37,8 +37,8 @@ def matrices(model):
                     yield stack, kind, weight, bias
             for linear in outputs:
                 yield stack, "output", linear.weight, linear.bias
-            yield stack, "inner", layer.feed_forward.rise.weight, layer.feed_forward.rise.bias
-            yield stack, "fall", layer.feed_forward.fall.weight, layer.feed_forward.fall.bias
+            yield stack, "inner", layer.feed_forward.fc1.weight, layer.feed_forward.fc1.bias
+            yield stack, "fall", layer.feed_forward.fc2.weight, layer.feed_forward.fc2.bias
 
 
 def xavier(gain, d_in, d_out):
@@ -154,7 +154,7 @@ def test_the_recurrent_feed_forward_layer_has_a_scaled_output():
         drawn(init, system="sru", options={"bidirectional": False}) for init in ("xavier", "small-output")
     )
     for one, other in zip(default.encoder, small.encoder, strict=True):
-        torch.testing.assert_close(other.feed_forward.fall.weight, one.feed_forward.fall.weight / 2)
+        torch.testing.assert_close(other.feed_forward.fc2.weight, one.feed_forward.fc2.weight / 2)
         for weight, same in zip(
             one.feed_forward.recurrence.parameters(), other.feed_forward.recurrence.parameters(), strict=True
         ):

@@ -194,7 +194,7 @@ def test_the_whole_model_is_a_post_norm_transformer():
         return list(zip(module.weight.chunk(count), module.bias.chunk(count), strict=True))
 
     def feed_forward(x, module):
-        return linear(linear(x, module.rise).clamp(min=0), module.fall)
+        return linear(linear(x, module.fc1).clamp(min=0), module.fc2)
 
     x = model.source.table.weight[source] * math.sqrt(d) + sinusoids(torch.arange(6), d)
     for layer in model.encoder:

@@ -228,9 +228,9 @@ def test_under_dense_projections_the_two_layouts_are_one_model():
             layer.attention.project.weight.copy_(layer.attention.project.weight[:, order])
             layer.attention.output.weight.copy_(layer.attention.output.weight[order])
             layer.attention.output.bias.copy_(layer.attention.output.bias[order])
-            layer.feed_forward.rise.weight.copy_(layer.feed_forward.rise.weight[:, order])
-            layer.feed_forward.fall.weight.copy_(layer.feed_forward.fall.weight[order])
-            layer.feed_forward.fall.bias.copy_(layer.feed_forward.fall.bias[order])
+            layer.feed_forward.fc1.weight.copy_(layer.feed_forward.fc1.weight[:, order])
+            layer.feed_forward.fc2.weight.copy_(layer.feed_forward.fc2.weight[order])
+            layer.feed_forward.fc2.bias.copy_(layer.feed_forward.fc2.bias[order])
             for norm in (layer.attention_norm, layer.feed_forward_norm):
                 norm.weight.copy_(norm.weight[order])
                 norm.bias.copy_(norm.bias[order])

@@ -10,7 +10,6 @@ import torch
 import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as choose
 from posnmt.base.errors import UserError
-from posnmt.config.formats import FORMAT
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.attention import SelfAttention
 from posnmt.model.kernels.choose import attend
@@ -22,6 +21,8 @@ from posnmt.run.run import Run
 from posnmt_position.diagonal import toeplitz
 from posnmt_position.seam import LayerPosition, LayerPositions, Span, Stack
 from tiny import both, config, encoder
+from posnmt_position.registry import SCHEMES, build, check
+from tiny import config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8
 STACKS = {
@@ -155,25 +156,6 @@ def test_pairs_that_are_refused():
     for side in STACKS:
         for pair in itertools.combinations([name for where, name in ALONE if where == side], 2):
             assert ((side, *pair) in PAIRS) == (not any(set(pair) <= group for group in apart)), pair
-
-
-@pytest.mark.parametrize(
-    ("names", "changed"),
-    [(("rope", "relative"), True), (("transformer-xl", "cope"), True), (("rope", "alibi"), False), (("rope",), False)],
-)
-def test_a_run_of_before_whose_schemes_read_changed_queries_is_refused(names, changed, tmp_path):
-    text = dump(config(**both(*({"scheme": name} for name in names))))
-    for number in (1, FORMAT):
-        (tmp_path / "config.yaml").write_text(
-            text.replace(f"format: {FORMAT}\n", "" if number == 1 else f"format: {number}\n")
-        )
-        if changed and number == 1:
-            with pytest.raises(
-                UserError, match=f"in format 1, {names[1]} read the queries that {names[0]} had changed"
-            ):
-                Run.open(tmp_path)
-        else:
-            assert Run.open(tmp_path).config.model.decoder.position[0].scheme == names[0]
 
 
 def test_two_turns_of_one_product_are_refused_with_the_reason():

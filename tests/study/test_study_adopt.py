@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from recipe_case import written
 
-from posnmt.study.adopt import FACTS, FORMAT, MARK, METRICS, adopt, folder_of, give_up_weightless
+from posnmt.base.errors import UserError
+from posnmt.base.files import as_json
+from posnmt.base.version import FORMAT
+from posnmt.study.adopt import adopt, give_up_weightless
+from posnmt.study.copied import FACTS, MARK, OF_RUN, RUNS, Copy, name_of, packed_in
 from posnmt.study.load import load
-from posnmt.study.packed import pack
+from posnmt.study.packed import pack, unpack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.study import finished
 from posnmt.study.workflow.graph import Graph
@@ -22,18 +26,16 @@ def study_plan() -> Plan:
     return plan(load("choose"), "smoke", None)
 
 
-def copy_of(study_plan: Plan, copy: Path) -> Path:
-    """A published copy of a study with its first training, and none of its translations."""
+def copy_of(study_plan: Plan, copy: Path, **translations: str) -> Copy:
+    """A published copy of a study with its first training, and of its translations the keys of some, by test."""
     run, graph = study_plan.runs[0], Graph(study_plan.steps.values(), KINDS)
-    folder = folder_of(copy, run)
-    folder.mkdir(parents=True)
+    copy.mkdir()
     (copy / MARK).write_text(json.dumps({"format": FORMAT, "recipe": "choose", "scale": "smoke"}))
-    for name in ("config.yaml", "record.json"):
-        (folder / name).write_text("{}")
-    pack(b"", folder / METRICS)
     step = {"key": graph.key(run.train), "finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "versions": {}}
-    (folder / FACTS).write_text(json.dumps({"train": step, "translations": {}}))
-    return copy
+    facts = {"train": step, "translations": {test: {**step, "key": key} for test, key in translations.items()}}
+    files = {**dict.fromkeys(OF_RUN, b"{}"), FACTS: as_json(facts)}
+    pack({f"{RUNS}/{name_of(run)}/{name}": content for name, content in files.items()}, packed_in(copy, RUNS))
+    return Copy(copy)
 
 
 def test_a_training_that_is_made_again_for_its_weights_goes_on_after_a_stop(study_plan: Plan, tmp_path: Path) -> None:
@@ -58,15 +60,13 @@ def test_a_training_that_was_begun_here_is_taken_over_if_nothing_needs_its_weigh
     runs = [{"systems": ["transformer"], "trainings": ["all"], "tests": ["test"], "seeds": 1}]
     recipe = {"like": "choose", "recipe": "mine", "recommend": None, "runs": runs}
     study_plan = plan(load(written(tmp_path, recipe)), "smoke", None)
-    copy, out = copy_of(study_plan, tmp_path / "copy"), tmp_path / "study"
     graph, (run,) = Graph(study_plan.steps.values(), KINDS), study_plan.runs
-    facts = json.loads((folder_of(copy, run) / FACTS).read_text())
-    facts["translations"] = {"test": {**facts["train"], "key": graph.key(run.translations["test"])}}
-    (folder_of(copy, run) / FACTS).write_text(json.dumps(facts))
+    copy = copy_of(study_plan, tmp_path / "copy", test=graph.key(run.translations["test"]))
+    out = tmp_path / "study"
     begun = graph.folder(out, run.train) / "run" / "checkpoints" / "step-1000"
     begun.mkdir(parents=True)
     (line,) = adopt(study_plan, out, copy)
-    assert line == f"{run.train} is taken from {copy}, without its weights, and what was begun here is removed"
+    assert line == f"{run.train} is taken from {copy.folder}, without its weights, and what was begun here is removed"
     assert not begun.exists()
     assert [*give_up_weightless(study_plan, out, [*study_plan.steps])] == []
     assert finished(graph, out) == [run.train, *run.translations.values()]
@@ -78,3 +78,19 @@ def test_a_training_that_the_copy_has_with_another_plugin_is_made_again(study_pl
     study_plan.steps[name] = replace(step, settings={**step.settings, "plugins": [{"sha256": "1"}]})
     (line,) = adopt(study_plan, tmp_path / "study", copy)
     assert line == f"{name} is made again: the copy has no training with these settings, texts and plugins"
+
+
+def test_a_copy_of_a_newer_posnmt_is_refused(study_plan: Plan, tmp_path: Path) -> None:
+    copy = copy_of(study_plan, tmp_path / "copy")
+    (copy.folder / MARK).write_text(json.dumps({"format": FORMAT + 1, "recipe": "choose", "scale": "smoke"}))
+    with pytest.raises(UserError, match=rf"written by a newer posnmt.*{MARK}"):
+        Copy(copy.folder)
+
+
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_copy_without_a_file_of_a_training_is_damaged(study_plan: Plan, tmp_path: Path, name: str) -> None:
+    copy = copy_of(study_plan, tmp_path / "copy")
+    files = unpack(packed_in(copy.folder, RUNS))
+    pack({path: content for path, content in files.items() if not path.endswith(name)}, packed_in(copy.folder, RUNS))
+    with pytest.raises(UserError, match=r"missing or damaged.*runs\.tar\.xz"):
+        list(adopt(study_plan, tmp_path / "study", Copy(copy.folder)))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from recipe_case import SMALL, faults_of, written
 
+from posnmt.study.copied import MARK, Copy
 from posnmt.study.layout import Words
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, SPEED, analyses, plan
@@ -194,14 +195,13 @@ def test_claims_are_no_part_of_a_step_but_of_the_speeds_that_they_compare(name: 
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
 def test_published_studies_are_those_that_the_recipes_plan(copy: Path) -> None:
     """So that a study goes on from them: every training, translation and measurement of speeds has its key."""
-    about = json.loads((copy / "published.json").read_text(encoding="utf-8"))
+    about, published = json.loads((copy / MARK).read_text(encoding="utf-8")), Copy(copy)
     planned = keys_of(load(about["recipe"], check_configs=False), about["scale"], SHARED)
     found = {}
-    for path in copy.glob("runs/*/steps.json"):
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        found[path.parent.name] = facts["train"]["key"]
-        found |= {f"{path.parent.name} {test}": step["key"] for test, step in facts["translations"].items()}
-    if (speeds := copy / "speeds.json").exists():
-        found[SPEED] = json.loads(speeds.read_text(encoding="utf-8"))["step"]["key"]
+    for name, facts in published.facts.items():
+        found[name] = facts["train"]["key"]
+        found |= {f"{name} {test}": step["key"] for test, step in facts["translations"].items()}
+    if published.speeds is not None:
+        found[SPEED] = published.speeds["step"]["key"]
     assert found
     assert {name: planned.get(name) for name in found} == found

@@ -14,17 +14,17 @@ import yaml
 from recipe_case import SMALL, faults_of, written
 
 from posnmt.base.errors import UserError, UserErrors
+from posnmt.base.version import FORMAT
 from posnmt.config import segmenters
-from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.systems import SYSTEMS
 from posnmt.config.yaml import merge
 from posnmt.run.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
-from posnmt.study.plan import KEYS, KINDS, analyses, plan
+from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
-from posnmt.study.study import REQUEST, load_plan, save_request, versions
+from posnmt.study.study import REQUEST, load_plan, save_request
 from posnmt.study.trainings import train_config, with_distance
 from posnmt.study.workflow.graph import Graph
 from posnmt.training.schedule import learning_rate
@@ -101,35 +101,39 @@ def test_systems_that_differ_in_search_alone_share_their_trainings(tmp_path: Pat
 
 
 def test_settings_of_search_are_a_translations_and_not_a_trainings(tmp_path: Path) -> None:
-    """Another beam trains nothing again. A study that was started before this keeps its keys, and so its trainings."""
+    """Another beam trains nothing again."""
 
-    def keys(beam: int, version: int) -> tuple[dict[str, str], dict[str, Any]]:
+    def keys(beam: int) -> tuple[dict[str, str], dict[str, Any]]:
         recipe = load(written(tmp_path, SMALL), (f"scales.smoke.config.decode.beam={beam}",))
-        steps = plan(recipe, "smoke", None, keys=version).steps
+        steps = plan(recipe, "smoke", None).steps
         graph = Graph(steps.values(), KINDS)
         return {name: graph.key(name) for name in graph.order()}, steps
 
-    (few, steps), (many, _) = keys(2, KEYS), keys(5, KEYS)
+    (few, steps), (many, _) = keys(2), keys(5)
     assert {name.split("/")[0] for name in few if few[name] != many[name]} == {"translate"}
     assert "decode" not in steps["train/relative/all/seed-1"].settings["config"]
     assert steps["translate/relative/all/seed-1/test"].settings == {"search": {"beam": 2}}
-    (few, steps), (many, _) = keys(2, 1), keys(5, 1)
-    assert {name.split("/")[0] for name in few if few[name] != many[name]} == {"train", "translate"}
-    assert steps["train/relative/all/seed-1"].settings["config"]["decode"] == {"beam": 2}
-    assert steps["translate/relative/all/seed-1/test"].settings == {}
 
 
-def test_a_study_keeps_the_version_of_keys_that_it_was_started_with(tmp_path: Path) -> None:
+def test_a_study_goes_on_with_the_plan_that_it_was_started_with(tmp_path: Path) -> None:
     out = tmp_path / "study"
-    recipe = load(written(tmp_path, SMALL))
-    assert versions(out) == (FORMAT, KEYS)
     out.mkdir()
-    save_request(plan(recipe, "smoke", None), out)
-    assert (versions(out), load_plan(out).keys) == ((FORMAT, KEYS), KEYS)
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    save_request(made, out)
+    again = load_plan(out)
+    assert (again.recipe, again.scale, again.steps) == (made.recipe, made.scale, made.steps)
     asked = json.loads((out / REQUEST).read_text())
-    del asked["keys"]  # as posnmt wrote it before there were versions of keys
-    (out / REQUEST).write_text(json.dumps(asked))
-    assert (versions(out), load_plan(out).keys) == ((FORMAT, 1), 1)
+    (out / REQUEST).write_text(json.dumps({**asked, "format": FORMAT + 1}))
+    with pytest.raises(UserError, match=rf"written by a newer posnmt.*{REQUEST}"):
+        load_plan(out)
+
+
+def test_a_training_has_the_format_of_its_configuration_in_its_key(tmp_path: Path) -> None:
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    of_kind = {
+        name: step.settings["config"].get("format") for name, step in made.steps.items() if "config" in step.settings
+    }
+    assert {name for name, number in of_kind.items() if number == FORMAT} == {*made.trainings}
 
 
 def test_only_some_steps_and_what_they_need(tmp_path: Path) -> None:
@@ -582,20 +586,6 @@ def test_bins_of_parts_need_the_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     found = faults_of(written(tmp_path, good), "pair.target=ja")
     assert "analyses.test: mecab segments Japanese and is not installed" in found
     assert "pip install 'posnmt[ja]', or measure the raw text" in found
-
-
-def test_steps_that_count_subwords_of_tokenised_text_have_keys_of_their_own(tmp_path: Path) -> None:
-    """Others keep theirs, so that a finished study has nothing to make again."""
-    runs = [{"systems": ["relative"], "trainings": ["long"], "tests": ["test"]}]
-    path = written(tmp_path, {**SMALL, "runs": runs, "analyses": {"test": {"test": "test", "trainings": ["long"]}}})
-    for settings, extra in ((), {}), (("scales.smoke.config.data.tokenise=moses",), {"lengths": "tokenised"}):
-        made = plan(load(path, settings), "smoke", None)
-        split = made.steps["corpus/parts-3"].settings
-        assert split == {"parts": 3, "max_length": 100, **extra}
-        analysis = analyses(made, made.steps)[0]["test"].settings
-        assert set(analysis) - set(extra) == {
-            "outputs", "seeds", "shares", "text", "bins", "metrics", "bleu_tokenizer"
-        }  # fmt: skip
 
 
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])

@@ -34,26 +34,30 @@ def evidence(measure, errors, seeds=3):
         for seed in range(1, seeds + 1):
             wrong = np.clip(common + mean + generator.integers(-1, 2, 60), 0, 20)
             rows.append(statistics(measure, wrong))
-            outputs.append(output(system, seed, decoding_speed=SPEEDS[system] + seed))
+            outputs.append(output(system, seed))
     lengths = np.full(60, 20)
     additive = Additive.of({measure: rows}, [lengths] * len(rows), lengths)
     return Evidence(additive.rows.astype(int), additive.columns, lengths, outputs)
 
 
-def rules(recipe, **more):
+TURNS = {(system, "all"): {"decoding_speed": [speed]} for system, speed in SPEEDS.items()}
+
+
+def rules(recipe, speeds=TURNS, **more):
     return Rules(
         recipe.variant,
         "smoke",
         label=lambda text: recipe.label(recipe.variant(text)),
         seeds=lambda variant: recipe.seeds(variant, "smoke"),
+        speeds=speeds,
         **more,
     )
 
 
-def advice(errors, measure="ter", analyses=("test",), speeds=None, in_turn=False, joined=None, floor=0.0, **more):
+def advice(errors, measure="ter", analyses=("test",), speeds=TURNS, joined=None, floor=0.0, **more):
     proof = {"test": evidence(measure, errors, **more)} | ({"joined": evidence(measure, joined)} if joined else {})
     recipe, wanted = made_recipe(), Recommend(analyses=list(analyses), measure=measure)
-    return recommend(recipe, wanted, proof, rules(recipe, speeds=speeds, floor=floor), in_turn)
+    return recommend(recipe, wanted, proof, rules(recipe, speeds, floor=floor))
 
 
 @pytest.mark.parametrize("measure", ["ter", "bleu"])
@@ -65,9 +69,9 @@ def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
     )
     assert f"has the best mean {measure.upper()} (" in found.evidence[0]
     assert found.evidence[-1] == (
-        "Source tokens a second in decoding: Transformer 102, +Relative_PE & <more> 202."
+        "Source tokens a second in decoding: Transformer 100, +Relative_PE & <more> 200."
         if found.evidence[0].startswith("Transformer has the best mean")
-        else "Source tokens a second in decoding: +Relative_PE & <more> 202, Transformer 102."
+        else "Source tokens a second in decoding: +Relative_PE & <more> 200, Transformer 100."
     )
 
 
@@ -89,10 +93,10 @@ def test_only_systems_of_the_first_training_are_recommended():
     counts = evidence("ter", {"transformer": 1, "relative": 5})
     others = [replace(each, training="short") if each.system == "relative" else each for each in counts.outputs]
     wanted = Recommend(analyses=["test"], measure="ter")
-    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()), False)
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()))
     assert "Relative" not in " ".join([found.sentence, *found.evidence])
     others = [replace(each, training="short") for each in counts.outputs]
-    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()), False)
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()))
     assert found.sentence == "There is no recommendation."
 
 
@@ -101,13 +105,13 @@ def test_a_system_without_all_its_seeds_is_not_as_good_as_the_best():
     places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("rnn", 2)]
     fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
     wanted = Recommend(analyses=["test"], measure="ter")
-    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()))
     assert answer.sentence.startswith("Undecided: the best system beats no other by more than chance. ")
     assert answer.sentence.endswith("decodes fastest. RNN could not be compared.")
     assert "RNN 3" not in answer.evidence[-1]
     others = [n for n, each in enumerate(counts.outputs) if each.system == "transformer" or each.seed == 1]
     fewer = replace(counts, counts=counts.counts[:, others], outputs=[counts.outputs[n] for n in others])
-    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()))
     assert answer.sentence == "There is no recommendation: no system could be compared with the best."
 
 
@@ -116,7 +120,7 @@ def test_without_all_its_seeds_the_best_is_left_out_too():
     places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("transformer", 2)]
     fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
     wanted = Recommend(analyses=["test"], measure="ter")
-    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()))
     assert answer.sentence == (
         "Use +Relative_PE & <more>: it beats every other system by more than chance. Transformer could not be compared."
     )
@@ -130,7 +134,7 @@ def test_seeds_are_those_that_the_recipe_asks_for():
     recipe = made_recipe()
     runs = [recipe.runs[0].model_copy(update={"systems": ["relative"], "seeds": 2}), *recipe.runs]
     recipe = recipe.model_copy(update={"runs": runs})
-    answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": fewer}, rules(recipe), False)
+    answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": fewer}, rules(recipe))
     assert answer.sentence == "Use Transformer: it beats every other system by more than chance."
 
 
@@ -140,16 +144,16 @@ IN_TURN = {
 }
 
 
-def test_speeds_that_were_measured_in_turn_win_over_those_of_each_translation():
-    """Of the turns the median counts; 300 tokens a second beside a pause are not slow."""
-    answer = advice({"transformer": 1, "relative": 1}, speeds=IN_TURN, in_turn=True)
+def test_of_speeds_measured_in_turn_the_median_counts():
+    """300 tokens a second beside a pause are not slow."""
+    answer = advice({"transformer": 1, "relative": 1}, speeds=IN_TURN)
     assert answer.sentence.endswith("Transformer decodes fastest.")
     assert "Transformer 300" in answer.evidence[-1]
 
 
 @pytest.mark.parametrize("speeds", [None, {("transformer", "all"): IN_TURN["transformer", "all"]}])
 def test_speeds_that_are_to_be_measured_yet_are_not_replaced_by_others(speeds):
-    found = advice({"transformer": 1, "relative": 1, "rnn": 6}, speeds=speeds, in_turn=True)
+    found = advice({"transformer": 1, "relative": 1, "rnn": 6}, speeds=speeds)
     assert found.sentence.startswith("Undecided: the best does not beat ")
     assert found.sentence.endswith(" by more than chance, and speeds were not measured yet.")
     assert "Source tokens" not in found.evidence[-1]
@@ -176,7 +180,7 @@ def test_intervals_are_wider_for_more_systems_and_analyses():
     recipe = made_recipe()
     proof = {name: evidence("ter", {"transformer": 1, "relative": 1, "rnn": 6}) for name in ("test", "joined")}
     for analyses, level in ((["test"], "98.3 %"), (["test", "joined"], "99.2 %")):
-        answer = recommend(recipe, Recommend(analyses=analyses, measure="ter"), proof, rules(recipe), False)
+        answer = recommend(recipe, Recommend(analyses=analyses, measure="ter"), proof, rules(recipe))
         assert all(
             level in sentence for sentence in answer.evidence if "undecided" in sentence or "supported" in sentence
         )
@@ -198,10 +202,10 @@ def test_of_equal_systems_few_are_called_beaten():
                 shift = generator.normal(0, 0.4)  # what a seed does to the whole system
                 wrong = np.clip(np.rint(generator.normal(4 + shift, 2, 100)), 0, 20).astype(int)
                 rows.append(statistics("ter", wrong))
-                outputs.append(output(system, seed, decoding_speed=100.0))
+                outputs.append(output(system, seed))
         table = Additive.of({"ter": rows}, [lengths] * len(rows), lengths)
         proof = Evidence(table.rows.astype(int), table.columns, lengths, outputs)
-        answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": proof}, rules(recipe), False)
+        answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": proof}, rules(recipe))
         beaten += not answer.sentence.startswith("Undecided")
     assert beaten <= 6  # 3 expected at most
 
@@ -210,7 +214,7 @@ def test_one_seed_or_a_missing_analysis_is_no_ground():
     recipe = made_recipe()
     scales = {"smoke": recipe.scales["smoke"].model_copy(update={"seeds": 1})}
     recipe, proof = recipe.model_copy(update={"scales": scales}), {"test": evidence("ter", SPEEDS, seeds=1)}
-    found = recommend(recipe, Recommend(analyses=["test"], measure="ter"), proof, rules(recipe), False)
+    found = recommend(recipe, Recommend(analyses=["test"], measure="ter"), proof, rules(recipe))
     assert "one seed of each system says nothing" in found.sentence
     found = advice({"transformer": 1, "relative": 5}, analyses=("test", "joined"))
     assert found.sentence == "There is no recommendation."

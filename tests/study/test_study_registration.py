@@ -10,8 +10,11 @@ import pytest
 from recipe_case import SMALL, written
 
 from posnmt.base.errors import UserError
-from posnmt.study.adopt import FACTS, FORMAT, MARK, folder_of
+from posnmt.base.files import as_json
+from posnmt.base.version import FORMAT
+from posnmt.study.copied import FACTS, MARK, RUNS, Copy, name_of, packed_in
 from posnmt.study.load import load
+from posnmt.study.packed import pack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.registration import FILE, History, content, digest, history, read, register
 from posnmt.study.workflow.graph import Graph
@@ -235,17 +238,16 @@ def test_a_study_from_before_registration_says_so(out: Path, tmp_path: Path) -> 
     assert not any(past.has(claim, claim.test, study_plan.recipe, "smoke") for claim in study_plan.recipe.claims)
 
 
-def copied(study_plan: Plan, copy: Path, entries: list[Any] | None) -> Path:
+def copied(study_plan: Plan, copy: Path, entries: list[Any] | None) -> Copy:
     """A published copy with one training."""
     run, graph = study_plan.runs[0], Graph(study_plan.steps.values(), KINDS)
-    folder = folder_of(copy, run)
-    folder.mkdir(parents=True)
+    copy.mkdir()
     (copy / MARK).write_text(json.dumps({"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": "smoke"}))
     step = {"key": graph.key(run.train), "finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "versions": {}}
-    (folder / FACTS).write_text(json.dumps({"train": step, "translations": {}}))
+    pack({f"{RUNS}/{name_of(run)}/{FACTS}": as_json({"train": step, "translations": {}})}, packed_in(copy, RUNS))
     if entries is not None:
         (copy / FILE).write_text(json.dumps(entries))
-    return copy
+    return Copy(copy)
 
 
 def test_a_copy_gives_what_it_registered_to_the_study_that_adopts_it(out: Path, tmp_path: Path) -> None:

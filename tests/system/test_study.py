@@ -23,9 +23,10 @@ import yaml
 
 from commands import process, run
 from posnmt.data.store import Store
+from posnmt.study.copied import Copy, packed_in
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
-from posnmt.study.packed import pack_outputs, unpack_outputs
+from posnmt.study.packed import pack, unpack
 from posnmt.study.workflow import runner
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
@@ -236,25 +237,28 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     assert contents(tmp_path / "another") == copy
     monkeypatch.chdir(tmp_path)
     assert b"[speeds.json](speeds.json)" in copy["README.md"]
-    folder = "runs/transformer.reordered.1"
-    packed = unpack_outputs(to / "translations" / "swapped.csv.xz")
+    assert len(copy) <= 12
+    inside = {name: content for each in to.glob("*.tar.xz") for name, content in unpack(each).items()}
+    packed = Copy(to).translations("swapped")
     for column, name in (("transformer.reordered.1", "output"), ("transformer.reordered.1-0.5", "output-0.5")):
         [output] = killed.out.glob(f"steps/translate/*/{name}")
         assert packed[column] == output.read_bytes()
     [record] = killed.out.glob("steps/train/*/run/record.json")
-    assert json.loads(copy[f"{folder}/record.json"])["seconds"] == json.loads(record.read_text())["seconds"]
+    published = json.loads(inside["runs/transformer.reordered.1/record.json"])
+    assert published["seconds"] == json.loads(record.read_text())["seconds"]
     table = "tables/likelihood-references.csv"
-    assert copy[table] == (killed.out / table).read_bytes()
+    assert inside[table] == (killed.out / table).read_bytes()
     [[rows]] = values(killed.out, "select count(*) from results")
     assert lzma.decompress(copy["results.csv.xz"]).count(b"\n") == rows + 1
-    texts = b"\n".join(content for name, content in copy.items() if not name.endswith((".xz", ".pdf")))
+    every = {**copy, **inside}
+    texts = b"\n".join(content for name, content in every.items() if not name.endswith((".xz", ".pdf")))
     assert b"Scores" in texts
     for place in (killed.out, run_in, tmp_path):
         assert str(place).encode() not in texts
     [source] = killed.out.glob("steps/join/*/source")
     for line in source.read_bytes().split():
         assert b" " + line + b" " not in copy["report.html"]
-    assert not [name for name in copy if name.endswith((".safetensors", ".model", ".sqlite", ".npz"))]
+    assert not [name for name in every if name.endswith((".safetensors", ".model", ".sqlite", ".npz"))]
     again = load(str(to / "recipe.yaml"))
     assert again.hash == load(str(killed.words[2])).hash
     run("study", "publish", "--out", killed.out, "--to", to)
@@ -290,7 +294,7 @@ def test_a_copy_may_have_the_translations_of_some_seeds_alone(tmp_path: Path) ->
     first = {"transformer.reordered.1", "transformer.reordered.1-0.5"}
     for options, wanted in ((), first | {name.replace("1", "2", 1) for name in first}), (("--translations", 1), first):
         run("study", "publish", "--out", out, "--to", copy, *options)
-        assert unpack_outputs(copy / "translations" / "swapped.csv.xz").keys() == wanted
+        assert Copy(copy).translations("swapped").keys() == wanted
     assert "a column for each training with a seed of at most 1" in (copy / "README.md").read_text(encoding="utf-8")
     _, log = run(*words, tmp_path / "elsewhere", "--adopt", copy)
     assert re.findall("started (train/.*)", log) == ["train/transformer/reordered/seed-2"]
@@ -317,7 +321,7 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
     assert values(out, figures) == values(killed.out, figures)
     run("study", "publish", "--out", out, "--to", tmp_path / "again")
-    same = ("runs/", "translations/", "speeds.json")
+    same = ("runs.tar.xz", "translations.tar.xz", "speeds.json")
     first, second = (
         {name: content for name, content in contents(each).items() if name.startswith(same)}
         for each in (copy, tmp_path / "again")
@@ -335,30 +339,29 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     _, log = run("study", "run", *words, "--out", tmp_path / "third", "--adopt", copy)
     assert "is made again: the copy has no training with these settings and texts" in log
     assert "speeds" not in log
-    steps = next((copy / "runs").rglob("steps.json"))
-    sound = steps.read_text(encoding="utf-8")
-    steps.write_text(sound.replace('"output-0.5"', '"../../output-0.5"'), encoding="utf-8")
+    runs, texts = (packed_in(copy, folder) for folder in ("runs", "translations"))
+    sound = unpack(runs)
+    pack({name: each.replace(b'"output-0.5"', b'"../../output-0.5"') for name, each in sound.items()}, runs)
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert "the list of its steps is damaged: translations.swapped.speed" in log
-    steps.write_text(sound, encoding="utf-8")
+    pack(sound, runs)
     speeds = (copy / "speeds.json").read_text(encoding="utf-8")
     (copy / "speeds.json").write_text(speeds.replace('"training_speed"', '"speed"'), encoding="utf-8")
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert "the file of speeds is damaged: systems.0.training_speed: Field required" in log
     (copy / "speeds.json").write_text(speeds, encoding="utf-8")
-    packed = copy / "translations" / "swapped.csv.xz"
-    sound_outputs = unpack_outputs(packed)
-    pack_outputs({"another.all.1": b"1\n"}, packed)
+    sound_texts = unpack(texts)
+    pack({"translations/swapped.csv": b"another.all.1\n1\n"}, texts)
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert "the copy has no translation transformer.reordered.1" in log
-    pack_outputs(sound_outputs, packed)
-    packed.write_bytes(packed.read_bytes()[:-9])
+    pack(sound_texts, texts)
+    texts.write_bytes(texts.read_bytes()[:-9])
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
-    assert f"a file of the copy is missing or damaged ({packed})" in log
+    assert f"a file of the copy is missing or damaged ({texts})" in log
     mark = (copy / "published.json").read_text(encoding="utf-8")
-    (copy / "published.json").write_text(mark.replace('"format": 2', '"format": 1'), encoding="utf-8")
+    (copy / "published.json").write_text(mark.replace('"format": 1', '"format": 2'), encoding="utf-8")
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
-    assert "the copy has format 1, and this posnmt reads format 2" in log
+    assert "written by a newer posnmt, in format 2" in log
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
     assert "there is no copy of a study" in log
 
@@ -401,15 +404,21 @@ def test_a_second_run_that_is_refused_changes_nothing(killed: Study, tmp_path: P
     assert [(out / name).read_bytes() for name in ("asked.json", "study.json")] == asked
 
 
+def forget_translations(copy: Path) -> None:
+    """Take what a copy says of the translations of its training."""
+    runs = packed_in(copy, "runs")
+    files = unpack(runs)
+    [facts] = [name for name in files if name.endswith("/steps.json")]
+    pack({**files, facts: json.dumps({**json.loads(files[facts]), "translations": {}}).encode()}, runs)
+
+
 @pytest.mark.slow
 def test_a_renewed_copy_is_adopted_again(killed: Study, tmp_path: Path) -> None:
     """Translations that it has now are taken, and no training is made again, nor by `--only` for an analysis."""
     whole, partial, out = tmp_path / "whole", tmp_path / "partial", tmp_path / "elsewhere"
     run("study", "publish", "--out", killed.out, "--to", whole)
     shutil.copytree(whole, partial)
-    facts = next((partial / "runs").rglob("steps.json"))
-    about = json.loads(facts.read_text(encoding="utf-8"))
-    facts.write_text(json.dumps({**about, "translations": {}}), encoding="utf-8")
+    forget_translations(partial)
     words = ("study", "run", killed.words[2], "--scale", "smoke", "--out", out, "--only", "corpus/*")
     run(*words, "--adopt", partial)
     assert not list(out.glob("steps/translate/*/output"))
@@ -433,9 +442,7 @@ def test_weights_that_a_copy_has_not_are_made_again_where_a_step_needs_them(
     run("study", "publish", "--out", killed.out, "--to", copy)
     (copy / "speeds.json").unlink()
     if lost:
-        facts = next((copy / "runs").rglob("steps.json"))
-        about = json.loads(facts.read_text(encoding="utf-8"))
-        facts.write_text(json.dumps({**about, "translations": {}}), encoding="utf-8")
+        forget_translations(copy)
     words = ("study", "run", killed.words[2], "--scale", "smoke", "--out", out)
     _, log = run(*words, "--adopt", copy, "--only", "corpus/*")
     assert "is taken from" in log

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
+from posnmt.base.version import FORMAT
 from posnmt.data.prepare import prepare
 from posnmt.run.resolve import from_tree, load
 from posnmt.run.run import Run
@@ -242,10 +243,10 @@ def test_without_a_budget_there_is_one(options):
     assert (config.train.epochs, config.train.minutes, config.train.steps) == (40, None, None)
 
 
-def test_an_earlier_format_and_a_dev_corpus_are_left_alone(options, folder):
-    earlier = {"format": 3, **tree(options, epochs=1)}
-    assert for_training(Written.from_settings(earlier), print).chosen == {}
-    assert for_preparing(Written.from_settings(earlier), print).config.subword.vocabulary == 8000
+def test_a_named_format_and_a_dev_corpus_are_left_alone(options, folder):
+    named = {"format": FORMAT, **tree(options, epochs=1)}
+    assert for_training(Written.from_settings(named), print).chosen == {}
+    assert for_preparing(Written.from_settings(named), print).config.subword.vocabulary == 8000
     dev = {side: str(folder / "corpus" / f"dev.{side}") for side in ("source", "target")}
     with_dev = {"data": {"train": options, "dev": dev}, "train": {"epochs": 1}}
     assert "data.held_out" not in for_preparing(Written.from_settings(with_dev), lambda message: None).chosen
@@ -259,7 +260,7 @@ def test_a_config_is_checked_with_the_dev_pairs_that_it_will_have(options):
 def test_a_config_of_a_format_needs_a_budget_of_its_own(options):
     for settings in ({}, {"batch": "auto", "epochs": 1}):
         with pytest.raises(UserError, match=r"set when to stop|train\.batch"):
-            for_training(Written.from_settings({"format": 3, **tree(options, **settings)}), lambda message: None)
+            for_training(Written.from_settings({"format": FORMAT, **tree(options, **settings)}), lambda message: None)
 
 
 def test_a_written_distance_is_kept_and_a_wide_one_is_warned_of(options):

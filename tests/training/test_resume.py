@@ -18,7 +18,7 @@ from training_case import StopAt, assert_same, losses, weights
 import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
-from posnmt.config.formats import FORMAT
+from posnmt.base.version import FORMAT
 from posnmt.data.batch import BatchPlan
 from posnmt.model.weights import average
 from posnmt.run.resolve import load

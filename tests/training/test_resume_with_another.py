@@ -13,7 +13,7 @@ import torch
 
 import corpus
 from posnmt.base.progress import Display
-from posnmt.config.formats import FORMAT
+from posnmt.base.version import FORMAT
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import device

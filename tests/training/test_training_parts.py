@@ -161,13 +161,6 @@ def test_plateau_decays_after_six_evaluations_without_a_better_perplexity():
     assert learning_rate(99, floor, 512, decays=50) == pytest.approx(2e-4)
 
 
-def test_the_best_of_earlier_checkpoints_was_one_number():
-    early = Progress.from_json({"step": 3, "best": 1.5})
-    assert early.observe((1.5, -9.0)), "of equal scores, one with a perplexity"
-    assert not early.observe((1.5, -9.0))
-    assert Progress.from_json({"step": 3, "best": [1.5, -9.0]}).best == early.best
-
-
 def test_precision_follows_the_config_and_the_chip():
     assert precision(Train(steps=1, precision="fp32"), "cpu") == "32-true"
     assert precision(Train(steps=1, precision="fp64"), "cpu") == "64-true"

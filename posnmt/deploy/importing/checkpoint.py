@@ -37,8 +37,8 @@ class Names:
 
     attention: str
     attention_norm: str
-    rise: str
-    fall: str
+    fc1: str
+    fc2: str
     feed_forward_norm: str
     matrices: tuple[str, str, str, str]
     cross: str = ""
@@ -136,8 +136,8 @@ class Checkpoint:
             "attention.project": self._joined(f"{theirs}.{names.attention}", reading),
             "attention.output": self.writes(f"{theirs}.{names.attention}.{output}", self.width),
             "attention_norm": self.norm(f"{theirs}.{names.attention_norm}"),
-            "feed_forward.rise": self.reads(f"{theirs}.{names.rise}", inner),
-            "feed_forward.fall": self.writes(f"{theirs}.{names.fall}", inner),
+            "feed_forward.fc1": self.reads(f"{theirs}.{names.fc1}", inner),
+            "feed_forward.fc2": self.writes(f"{theirs}.{names.fc2}", inner),
             "feed_forward_norm": self.norm(f"{theirs}.{names.feed_forward_norm}"),
         }
         if names.cross:

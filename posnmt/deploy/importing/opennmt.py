@@ -30,7 +30,7 @@ ENCODER = Names(
 )  # fmt: skip
 
 DECODER = Names(
-    "self_attn", "layer_norm_1", *(ENCODER.rise, ENCODER.fall, ENCODER.feed_forward_norm), ENCODER.matrices,
+    "self_attn", "layer_norm_1", *(ENCODER.fc1, ENCODER.fc2, ENCODER.feed_forward_norm), ENCODER.matrices,
     "context_attn", "layer_norm_2",
 )  # fmt: skip
 

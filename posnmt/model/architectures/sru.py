@@ -23,17 +23,17 @@ class RecurrentFeedForward(nn.Module):
     def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool, start: Start = XAVIER) -> None:
         super().__init__()
         self.recurrence = Recurrence("sru", d_model, inner, bidirectional, highway=False)
-        self.fall = Linear(inner, d_model)
+        self.fc2 = Linear(inner, d_model)
         self.dropout = Dropout(dropout)
-        start(self.fall, "feed-forward-output")
+        start(self.fc2, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d]; the carry of the recurrence is in the decoder layer's cache."""
         states, carry = self.recurrence(x, span, None if cache is None else cache.feed_forward)
         if cache is not None:
             cache.feed_forward = carry
-        fallen: Tensor = self.fall(self.dropout(states))
-        return fallen
+        output: Tensor = self.fc2(self.dropout(states))
+        return output
 
 
 class RecurrentTransformer(Transformer):

@@ -20,7 +20,7 @@ from posnmt.base.interrupt import StopSignal
 from posnmt.base.lock import Lock, holder
 from posnmt.base.parallel.cores import available_cores
 from posnmt.base.progress import duration
-from posnmt.base.version import __version__
+from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.study.workflow import status
 from posnmt.study.workflow.cluster import Cluster
 from posnmt.study.workflow.dask_cluster import Dask
@@ -32,7 +32,6 @@ from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import TemporaryRefusal
 from posnmt.study.workflow.status import State
 
-FORMAT = 1
 RUNNER = "runner.json"
 PAUSE = 0.1
 
@@ -79,9 +78,7 @@ def check_study(out: Path, recipe_name: str) -> None:
         record = read_json(out / STUDY)
         if record is None or not isinstance(record.get("format"), int) or not isinstance(record.get("recipe"), str):
             raise UserError("the study's file cannot be read", out / STUDY, f"restore it, or {another}")
-        if record["format"] > FORMAT:
-            by = f"the study was made by posnmt {record.get('posnmt')}, in a format newer than {FORMAT}"
-            raise UserError(by, out, f"install that version, or {another}")
+        check_format(record["format"], out / STUDY)
         if record["recipe"] != recipe_name:
             what = f"the study was made by the recipe {record['recipe']!r}, not {recipe_name!r}"
             raise UserError(what, out, f"{another}, or run that recipe")

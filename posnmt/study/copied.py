@@ -1,0 +1,163 @@
+"""A published copy of a study: its files, and what it says of finished steps, by which another study knows them.
+
+Its folders are packed: FOLDER.tar.xz holds `runs`, with a folder for each training, `translations`, `tables` or
+`figures`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from posnmt.base.errors import UserError
+from posnmt.base.files import load_json, parse_json, read_json
+from posnmt.base.version import check_format
+from posnmt.study.packed import damaged, separated, unpack
+from posnmt.study.plan import PlannedRun
+from posnmt.study.speed import SystemSpeeds
+
+MARK, SPEEDS, FACTS = "published.json", "speeds.json", "steps.json"
+"""What makes a folder a copy; its speeds that were measured in turn; in a training's folder, the facts of its steps."""
+RUNS, TRANSLATIONS = "runs", "translations"
+FOLDERS = (RUNS, TRANSLATIONS, "tables", "figures")
+OF_RUN = ("config.yaml", "record.json", "metrics.jsonl")
+"""The files of a run folder that a copy has, in the order in which it has them; the last is `FACTS`."""
+
+OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
+"""The file of a translation in its step: a copy comes from others, and must not name another place."""
+
+
+class Speed(TypedDict):
+    """What speed.json holds of an output: see `posnmt.translate.command.Work`."""
+
+    lines: int
+    source_subwords: int
+    seconds: float
+
+
+class StepFacts(TypedDict):
+    """What a copy says of a finished step.
+
+    Attributes:
+        key: of its result.
+        finished: when.
+        seconds: how long it took.
+        versions: of the software that results depend on.
+        speed: of a translation, what its speed.json holds.
+    """
+
+    key: str
+    finished: str
+    seconds: float
+    versions: dict[str, str]
+    speed: NotRequired[dict[OutputName, Speed]]
+
+
+class RunFacts(TypedDict):
+    """What a copy says of a training and of its finished translations, by test."""
+
+    train: StepFacts
+    translations: dict[str, StepFacts]
+
+
+class SpeedFacts(TypedDict):
+    """What a copy says of the speeds that were measured in turn."""
+
+    step: StepFacts
+    systems: list[SystemSpeeds]
+
+
+def name_of(run: PlannedRun) -> str:
+    """The name of a training in a copy."""
+    return f"{run.system}.{run.training}.{run.seed}"
+
+
+def column_of(training: str, output: str) -> str:
+    """A translation's column: after `output` the training's name, after `output-0.5` that and `-0.5`."""
+    return f"{training}{output.removeprefix('output')}"
+
+
+def packed_in(copy: Path, folder: str) -> Path:
+    """The file that a folder of a copy is packed in."""
+    return copy / f"{folder}.tar.xz"
+
+
+class Copy:
+    """A copy to read from; a packed folder is read once, when it is first needed.
+
+    Attributes:
+        folder: of the copy.
+
+    Raises:
+        UserError: the folder is no copy, or one that a newer posnmt wrote; by each method, a file is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        mark = read_json(folder / MARK)
+        if mark is None:
+            raise UserError("there is no copy of a study", folder, "name a folder that `posnmt study publish` wrote")
+        check_format(mark.get("format"), folder / MARK)
+        self.folder = folder
+        self._translations: dict[str, dict[str, bytes]] = {}
+
+    @cached_property
+    def facts(self) -> dict[str, RunFacts]:
+        """Finished training -> what the copy says of it."""
+        where, role = packed_in(self.folder, RUNS), "the list of its steps"
+        return {
+            path.split("/")[-2]: parse_json(content, RunFacts, role, where, "publish it again")
+            for path, content in self._runs.items()
+            if path.endswith(f"/{FACTS}")
+        }
+
+    @cached_property
+    def trained(self) -> dict[str, dict[str, RunFacts]]:
+        """Key of each finished training -> its names, one for each system that it is of, and what the copy says."""
+        trained: dict[str, dict[str, RunFacts]] = {}
+        for name, facts in self.facts.items():
+            trained.setdefault(facts["train"]["key"], {})[name] = facts
+        return trained
+
+    def file(self, training: str, name: str) -> bytes:
+        """One of `OF_RUN`."""
+        if (content := self._runs.get(f"{RUNS}/{training}/{name}")) is None:
+            raise damaged(packed_in(self.folder, RUNS))
+        return content
+
+    def translations(self, test: str) -> dict[str, bytes]:
+        """Column -> translation of a test text."""
+        if test not in self._translations:
+            where = packed_in(self.folder, TRANSLATIONS)
+            if (content := self._texts.get(f"{TRANSLATIONS}/{test}.csv")) is None:
+                raise damaged(where)
+            self._translations[test] = separated(content, where)
+        return self._translations[test]
+
+    def translation(self, training: str, test: str, output: str) -> bytes:
+        """The translation of a test text after a training."""
+        translation = self.translations(test).get(column := column_of(training, output))
+        if translation is None:
+            where = packed_in(self.folder, TRANSLATIONS)
+            raise UserError(f"the copy has no translation {column}", where, "publish the study again")
+        return translation
+
+    @cached_property
+    def speeds(self) -> SpeedFacts | None:
+        """The speeds; None if they were not measured."""
+        if not (self.folder / SPEEDS).exists():
+            return None
+        role = "the file of speeds"
+        speeds: SpeedFacts = load_json(self.folder / SPEEDS, SpeedFacts, role, "publish the study again")
+        return speeds
+
+    @cached_property
+    def _runs(self) -> dict[str, bytes]:
+        return unpack(packed_in(self.folder, RUNS))
+
+    @cached_property
+    def _texts(self) -> dict[str, bytes]:
+        return unpack(packed_in(self.folder, TRANSLATIONS))

@@ -1,0 +1,71 @@
+"""The one format of all that posnmt writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+import corpus
+from posnmt.base.errors import UserError
+from posnmt.base.version import FORMAT, check_format, format_fault
+from posnmt.run.resolve import dump, load
+from posnmt.run.run import Run
+from posnmt.training.loop import train
+
+NEWER = "written by a newer posnmt, in format"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(FORMAT, None), (FORMAT + 1, NEWER), (99, NEWER), (0, "no format"), (-1, "no format"), (None, "no format")]
+    + [(wrong, "no format") for wrong in ("1", [1], {}, 1.5)],
+)
+def test_a_number_is_the_format_or_is_refused(number, said, tmp_path):
+    fault = format_fault(number)
+    assert said is None if fault is None else said in fault
+    if fault is None:
+        check_format(number, tmp_path)
+    else:
+        with pytest.raises(UserError) as raised:
+            check_format(number, tmp_path)
+        assert (raised.value.what, raised.value.where) == (fault, str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def config_path(tmp_path_factory):
+    return corpus.make(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(FORMAT + 1, f"format: {NEWER} {FORMAT + 1}"), (0, "format: this is no format: 0"), ("new", "valid integer")],
+)
+def test_a_configuration_of_another_format_is_refused(config_path, number, sentence):
+    with pytest.raises(UserError) as raised:
+        load(config_path, [f"format={number}"])
+    [line] = raised.value.lines
+    assert sentence in line
+    (other := config_path.with_name("other.yaml")).write_text(f"{config_path.read_text()}format: {FORMAT + 1}\n")
+    with pytest.raises(UserError) as raised:
+        load(other)
+    assert f"{other}:{len(other.read_text().splitlines())}" in raised.value.lines[0]
+
+
+def test_a_configuration_that_names_the_format_is_the_same(config_path):
+    assert load(config_path, [f"format={FORMAT}"]) == load(config_path)
+
+
+def test_all_that_a_run_has_is_of_the_format(config_path, tmp_path):
+    config = load(config_path, ["train.steps=2"])
+    train(config, tmp_path / "run")
+    assert yaml.safe_load(dump(config))["format"] == FORMAT
+    assert (tmp_path / "run" / "config.yaml").read_text().startswith(f"format: {FORMAT}\n")
+    assert Run.open(tmp_path / "run").config.format == FORMAT
+    [split] = config_path.parent.rglob("train.arrow")
+    assert json.loads(split.with_name("manifest.json").read_text())["format"] == FORMAT
+    text = (tmp_path / "run" / "config.yaml").read_text()
+    (tmp_path / "run" / "config.yaml").write_text(text.replace(f"format: {FORMAT}", f"format: {FORMAT + 1}", 1))
+    with pytest.raises(UserError, match=NEWER):
+        Run.open(tmp_path / "run")
