@@ -51,7 +51,7 @@ class Metrics:
             Guarded(name, partial(LOGGERS[name], self.path.parent, step, tree), self._warn)
             for name in dict.fromkeys(self._config.train.loggers)
         ]
-        return 0 if count is None else count - len(kept)
+        return count - len(kept)
 
     def add(self, t: Training, outcome: Outcome, rate: float, batches: Sequence[NDArray[np.int64]]) -> None:
         """Add an update to the sums and show them; every `train.log_every` updates they become a line."""

@@ -76,7 +76,7 @@ class Progress:
         window: sums since the last line of metrics.
         saved: the step of the newest checkpoint.
         evaluated: the step of the newest checkpoint at which dev was evaluated.
-        metrics: lines of metrics written before the newest checkpoint; None if unknown.
+        metrics: lines of metrics written before the newest checkpoint.
         skipped: consecutive updates, up to now, that were not made, since they were not finite.
         halvings: how often the run went back to a checkpoint and halved its learning rate.
     """
@@ -91,7 +91,7 @@ class Progress:
     window: Window = field(default_factory=Window)
     saved: int = -1
     evaluated: int = -1
-    metrics: int | None = 0
+    metrics: int = 0
     skipped: int = 0
     halvings: int = 0
 

@@ -69,12 +69,11 @@ def _introduce(t: Training, resume: bool, largest: Tried | None) -> None:
 def _resumed(t: Training, run: Run) -> None:
     """Warn of what a run is computed with from here on, and was not before, and write it into its record."""
     record, now = run.record, computed_with(t.fabric)
-    before = record.get("computed_with", [])
-    sentences = changes(before[-1], now) if before else []
+    sentences = changes(record["computed_with"][-1], now)
     for sentence in sentences:
         t.display.say(f"warning: {sentence}")
-    if sentences or not before:
-        run.write_record({**record, "computed_with": [*before, {"step": t.progress.step, **now}]})
+    if sentences:
+        run.write_record({**record, "computed_with": [*record["computed_with"], {"step": t.progress.step, **now}]})
 
 
 def _first_record(t: Training) -> dict[str, Any]:

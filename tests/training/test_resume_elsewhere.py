@@ -59,7 +59,7 @@ def test_a_run_resumes_where_its_texts_have_moved(stopped, tree, tmp_path):
 
 
 def test_a_run_whose_config_does_not_name_its_folder_resumes(stopped, tree):
-    """Programs that gave no file wrote `root: .` before, which is another folder where the run's config is read."""
+    """Texts are compared by their contents: `root: .` is another folder where the run's config is read."""
     path = stopped / "config.yaml"
     path.write_text(re.sub(r"root: .*", "root: .", path.read_text()))
     tree["data"]["root"] = str(stopped.parent)

@@ -108,11 +108,3 @@ def test_a_processor_without_bf16(run, monkeypatch):
     monkeypatch.setattr(device, "multiplies_bf16", lambda: not had)
     both = ["32-true", "bf16-mixed"]
     assert resumed(run, 2) == [f"precision: it was {both[had]} and is {both[not had]}"]
-
-
-def test_a_run_of_which_nothing_is_known(run):
-    record = Run.open(run).record
-    first = record.pop("computed_with")
-    Run.open(run).write_record(record)
-    assert resumed(run, 2) == []
-    assert Run.open(run).record["computed_with"] == [{**first[0], "step": 1}]
