@@ -642,7 +642,7 @@ class Config(Section):
 
     format: int = Field(
         FORMAT,
-        description="of the meaning of settings; a configuration that names it has all defaults, and nothing is chosen",
+        description="version of the meaning of settings; a configuration that names it is complete: nothing is chosen",
     )
     data: Data = Field(description="the text, and its processing before subwords")
     subword: Subword = Field(Subword(), description="subwords")
