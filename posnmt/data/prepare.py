@@ -177,7 +177,7 @@ def changed(store: Store) -> list[str]:
     for side, means in zip(SIDES, ("note: the model does not read", "warning: translations cannot have"), strict=True):
         counts = store.manifest["splits"]["train"][side]
         if counts["changed"]:
-            pairs = [(before, after) for before, after, _ in counts["replaced"]]
+            pairs = [(before, after) for before, after, _ in counts.get("replaced", [])]
             examples = ", ".join(f"{shown(before)} becomes {shown(after)}" for before, after in pairs)
             text: SideText = getattr(store.text, side)
             settings = dict.fromkeys(name for pair in pairs for name in settings_of(text, *pair))

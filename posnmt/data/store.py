@@ -164,11 +164,15 @@ class Split:
 
 
 class _Side(TypedDict):
-    """Subwords of a side of a split."""
+    """Subwords of a side of a split, and lines that were decoded again: see `posnmt.data.restored`."""
 
     subwords: int
     unknown: int
     longest: int
+    compared: int
+    changed: int
+    blanks_changed: int
+    replaced: NotRequired[list[tuple[str, str, int]]]
 
 
 class _Counts(TypedDict):
@@ -178,7 +182,7 @@ class _Counts(TypedDict):
     kept: int
     dropped: dict[str, int]
     kept_too_long: int
-    copies: NotRequired[int]
+    copies: int
     source: _Side
     target: _Side
 

@@ -61,7 +61,7 @@ def warnings(store: Store, config: Config) -> list[str]:
             f"{again:,} of {splits['dev']['kept']:,} dev pairs are training pairs as well: dev scores are too good"
         )
     for name, split in splits.items():
-        if split.get("copies", 0) > COPIES * split["kept"]:
+        if split["copies"] > COPIES * split["kept"]:
             sentences.append(
                 f"{name}: the target is a copy of the source in {split['copies']:,} of {split['kept']:,} pairs"
             )
