@@ -18,9 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from posnmt.config.formats import FORMAT, OLDEST
-from posnmt.config.marks import Chosen, MayChange, OfWeights
 from posnmt.base.version import FORMAT, format_fault
+from posnmt.config.marks import Chosen, MayChange, OfWeights
 from posnmt.config.numbers import as_number
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section

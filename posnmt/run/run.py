@@ -29,7 +29,6 @@ from posnmt.base import plugins
 from posnmt.base.errors import UserError
 from posnmt.base.files import PARTIAL, load_json, locked, read_json, validator, write_json, write_text
 from posnmt.base.progress import warn
-from posnmt.config.formats import OLDEST
 from posnmt.config.marks import MayChange, marked
 from posnmt.config.schema import Config
 from posnmt.run.resolve import dump, load, origins

@@ -26,8 +26,7 @@ from posnmt.study.load import name_faults
 from posnmt.study.loss import ScoredText
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
-from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
-from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun, analyses, likelihoods, plan
+from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register

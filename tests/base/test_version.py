@@ -12,7 +12,7 @@ from posnmt.base.errors import UserError
 from posnmt.base.version import FORMAT, check_format, format_fault
 from posnmt.run.resolve import dump, load
 from posnmt.run.run import Run
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 NEWER = "written by a newer posnmt, in format"
 

@@ -16,12 +16,8 @@ from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.positions import SCHEMES, build, check
 from posnmt.model.state import LayerCache
-from posnmt.run.resolve import dump
-from posnmt.run.run import Run
 from posnmt_position.diagonal import toeplitz
 from posnmt_position.seam import LayerPosition, LayerPositions, Span, Stack
-from tiny import both, config, encoder
-from posnmt_position.registry import SCHEMES, build, check
 from tiny import config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8

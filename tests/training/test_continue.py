@@ -24,7 +24,6 @@ from posnmt.run.run import Run
 from posnmt.training.choose import Written, for_training
 from posnmt.training.freeze import freeze
 from posnmt.training.train import train
-from posnmt.training.loop import train
 
 SHORT = ("train.steps=3", "train.evaluate_every=3", "train.dev_bleu=false", "train.best_by=perplexity")
 
