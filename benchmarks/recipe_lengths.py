@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from posnmt.data.store import Store
-from posnmt.study.claims import SPEEDS, Figures
+from posnmt.study.claims import Figures
 from posnmt.study.load import load
+from posnmt.study.measures import SPEEDS
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.steps import store_of

@@ -25,8 +25,11 @@ from posnmt.base.errors import UserError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = {"scheme": "posnmt.schemes", "system": "posnmt.systems", "recipe": "posnmt.recipes"}
+GROUPS = {kind: f"posnmt.{kind}s" for kind in ("scheme", "system", "recipe", "metric")}
 """Kind of a part -> the group of its entry points."""
+
+BY_CLASS = ("scheme", "metric")
+"""Kinds of which `module:Class` can stand for a name; of a metric it is an object."""
 
 VARIABLE = "POSNMT_ALLOW_PLUGINS"
 """The environment variable with the allowed classes, separated by blanks; the steps of a study inherit it."""
@@ -136,7 +139,7 @@ def names(kind: str) -> list[str]:
 def clashes(kind: str, own: Iterable[str]) -> list[str]:
     """A sentence for each installed part that has the name of one of posnmt's own, which counts."""
     taken = {*own}
-    advice = "; name it by module:Class" if kind == "scheme" else ""
+    advice = "; name it by module:Class" if kind in BY_CLASS else ""
     return [
         f"the {kind} {each.name!r} of {each.shown} is not used: posnmt has one of that name{advice}"
         for each in installed(kind)
@@ -257,7 +260,7 @@ def _find(kind: str, name: str) -> Origin:
         raise UserError(f"no installed package has a {kind} called {name!r}", None, "install the package that has it")
     if len(offered) > 1:
         packages = ", ".join(f"{each.shown} ({each.target})" for each in offered)
-        advice = ", or name the class by module:Class" if kind == "scheme" else ""
+        advice = ", or name it by module:Class" if kind in BY_CLASS else ""
         raise UserError(
             f"{len(offered)} packages have a {kind} called {name!r}: {packages}", None, f"uninstall one{advice}"
         )

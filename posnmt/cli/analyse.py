@@ -7,10 +7,21 @@ from typing import Any
 
 import click
 
-from posnmt.base.errors import UserError, raise_all
+from posnmt.base import plugins
+from posnmt.base.errors import raise_all
 from posnmt.base.extras import requires
 from posnmt.base.parallel.cores import cores
 from posnmt.cli.group import COMMAND, allow_plugins
+from posnmt.metrics.registry import DEFAULT_METRICS, METRICS
+
+
+class MetricChoice(click.Choice[str]):
+    """posnmt's own metrics, which the help lists, and those of other packages."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name as it is."""
+        outside = plugins.is_class(value) or value in plugins.names("metric")
+        return value if outside else super().convert(value, param, ctx)
 
 
 @click.command(context_settings=COMMAND)
@@ -64,8 +75,8 @@ from posnmt.cli.group import COMMAND, allow_plugins
     "--metrics",
     "metrics",
     multiple=True,
-    type=click.Choice(["bleu", "chrf", "chrf++", "ter", "multi-bleu"]),
-    default=("bleu", "chrf", "ter"),
+    type=MetricChoice(METRICS),
+    default=DEFAULT_METRICS,
     show_default=True,
     help="multi-bleu is for tokenised text",
 )
@@ -161,12 +172,7 @@ def analyse(
     references: tuple[Path, ...],
     outputs: tuple[str, ...],
     out: Path,
-    run: Path | None,
-    unit: str | None,
-    subword_model: Path | None,
-    target_subword_model: Path | None,
     bin_edges: str | None,
-    max_trained_length: int | None,
     scores: tuple[str, ...],
     likelihood: Path | None,
     swapped: tuple[str, ...],
@@ -189,64 +195,30 @@ def analyse(
     requires("analyse")
     from posnmt.base.progress import Display
     from posnmt.evaluation.analyse.analyse import analyse as measure
+    from posnmt.evaluation.analyse.bins import parse_edges
     from posnmt.evaluation.analyse.completeness.requested import parse_judged
     from posnmt.evaluation.analyse.inputs import parse_outputs
     from posnmt.evaluation.analyse.measure import Resampling
     from posnmt.evaluation.analyse.sentence_scores import parse_scores
     from posnmt.evaluation.analyse.settings import Settings
     from posnmt.evaluation.analyse.swap import parse_swapped
+    from posnmt.evaluation.report.examples import parse_examples
     from posnmt.evaluation.report.likelihood import read_report
     from posnmt.evaluation.report.write import place_faults, write
 
-    trained_store = None
-    if run is not None:
-        from posnmt.evaluation.analyse.seen import training_store
-        from posnmt.run.run import Run
-
-        opened = Run.open(run)
-        trained_store = training_store(opened)
-        if unit in (None, "subwords"):
-            subword_model = subword_model or opened.folder / "text"
-            target_subword_model = target_subword_model or opened.folder / "text"
-            if max_trained_length is None and options["trained_on"] is None:
-                lengths = opened.training_lengths.get("source")
-                max_trained_length = None if lengths is None else lengths["longest"]
-    from posnmt.config.numbers import in_digits
-
-    try:
-        edges = [int(in_digits(edge)) for edge in bin_edges.split(",")] if bin_edges is not None else None
-    except ValueError:
-        raise UserError(
-            f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
-        ) from None
-    try:
-        wanted = {"all": None, "none": 0}[examples] if examples in ("all", "none") else int(in_digits(examples))
-    except ValueError:
-        wanted = -1
-    if wanted is not None and wanted < 0:
-        raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
-    systems = parse_outputs(outputs)
+    shown, systems = parse_examples(examples), parse_outputs(outputs)
     of_swapped, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
     settings = Settings(
-        unit=unit or ("subwords" if subword_model else None),
-        subword_model=subword_model,
-        target_subword_model=target_subword_model,
-        bin_edges=edges,
-        max_trained_length=max_trained_length,
-        trained_store=trained_store,
+        bin_edges=None if bin_edges is None else parse_edges(bin_edges),
         judged=parse_judged(judged),
         resampling=Resampling(samples, seed, significance, correction),
         **options,
     )
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
-        if run is not None and trained_store is None:
-            display.say(
-                f"note: the training text of {run} is not prepared here: test sentences are not looked for in it"
-            )
         by_position = None if likelihood is None else read_report(likelihood)
         analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
         display.say("drawing")
-        write(analysis, out, wanted, by_position)
+        write(analysis, out, shown, by_position)
         display.say(analysis.results["verdict"]["sentence"])
     click.echo(str(out / "report.html"))

@@ -6,9 +6,10 @@ from typing import Any
 
 from posnmt.base.progress import duration
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.evaluation.report.measures import MEASURES, measures_of
+from posnmt.evaluation.report.measures import measures_of, presentations
 from posnmt.evaluation.report.sheets import output_cell
-from posnmt.study.measured import OF_RUNS, Measured, StudyResults
+from posnmt.study.measured import Measured, StudyResults
+from posnmt.study.measures import OF_RUNS
 from posnmt.study.published import show
 
 Run = dict[str, Any]
@@ -21,7 +22,7 @@ def every_output(results: StudyResults) -> list[Sheet]:
 
 def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
     """The scores of every output of one analysis on the whole test set."""
-    measures = measures_of(measured.results)
+    measures, shown = measures_of(measured.results), presentations(measured.results)
     rows = []
     for variant, places in measured.places.items():
         for seed, place in places.items():
@@ -30,9 +31,9 @@ def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
     n = sum(each["n"] for each in measured.results["bins"])
     samples = measured.results["settings"]["samples"]
     legend = [f"95 % intervals over sentences, from {samples:,} bootstrap samples."] if samples else []
-    legend += [f"{MEASURES[metric].title}: {signature}" for metric, signature in measured.results["signatures"].items()]
+    legend += [f"{shown[metric].title}: {signature}" for metric, signature in measured.results["signatures"].items()]
     title = results.recipe.title_of(name, results.scale)
-    heads = [Head(MEASURES[measure].title) for measure in measures]
+    heads = [Head(shown[measure].title) for measure in measures]
     return Sheet(f"outputs-{name}", title, f"Every output, {n:,} sentences", [Grid(heads, rows)], legend)
 
 

@@ -8,29 +8,14 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from posnmt.config.yaml import Section
+from posnmt.study.measures import LOSS, SPEEDS, ClaimedMeasure, unit
 
 Scale = Literal["smoke", "small", "paper"]
 Lengths = Literal["all", "seen", "longer", "shorter"]
-Measure = Literal[
-    "bleu",
-    "chrf",
-    "ter",
-    "multi-bleu",
-    "length_difference",
-    "length_ratio",
-    "near_longest",
-    "training_speed",
-    "decoding_speed",
-    "loss",
-]
 TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 target", "D3 both"]
 """Subwords of references, by where they stand; a design is a difference of two such classes (docs/likelihood.md)."""
-# Measures of a run, not of sentences: source tokens per second.
-SPEEDS = ("training_speed", "decoding_speed")
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
-LOSS: Measure = "loss"
-NEAR_LONGEST: Measure = "near_longest"
 ZONES = ("dense", "sparse", "beyond")
 LOSS_MARGIN = 0.02
 """Of equality, in nats a subword."""
@@ -103,7 +88,7 @@ class Comparison(Section):
     """
 
     analysis: str = Field(description="an analysis of the recipe; of `loss` a likelihood")
-    measure: Measure = "bleu"
+    measure: ClaimedMeasure = "bleu"
     class_: TextClass | None = Field(None, alias="class", description="of `loss`: a zone, or a design")
     of: Figures
     is_: Literal["higher", "lower", "equal"] = Field(alias="is")
@@ -196,9 +181,7 @@ class Claim(Section):
     @model_validator(mode="after")
     def _like_the_test(self) -> Claim:
         if self.published_effect is not None and (
-            self.test.measure not in ("bleu", "multi-bleu")
-            or self.test.than is None
-            or any(side.minus for side in self.test.sides)
+            unit(self.test.measure) != "BLEU" or self.test.than is None or any(side.minus for side in self.test.sides)
         ):
             raise ValueError(
                 "`published_effect` is the BLEU of two systems: `test` measures BLEU, of one `than` another"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.evaluation.analyse.additive import Additive
-from posnmt.study.claims import NEAR_LONGEST
+from posnmt.study.measures import NEAR_LONGEST
 
 if TYPE_CHECKING:
     import numpy as np

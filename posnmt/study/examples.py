@@ -12,8 +12,7 @@ from pathlib import Path
 
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.evaluation.report.grid import csv_text
-from posnmt.evaluation.report.measures import MEASURES
-from posnmt.metrics.scores import HIGHER_IS_BETTER, sentence_scores
+from posnmt.metrics.registry import metric
 from posnmt.study import evidence
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.measured import StudyResults, Variant
@@ -40,7 +39,7 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
     """The sentences of a panel with two systems, and its legend, which also says why if there are none."""
     if results.published:
         return [], "Not shown: a published study holds no sentences of its corpora."
-    analysis, measure = results.recipe.analyses[wanted.analysis], MEASURES[figure.measure].title
+    analysis, measure = results.recipe.analyses[wanted.analysis], metric(figure.measure)
     assert wanted.systems is not None  # checked when the recipe was read
     first, second = (results.variant(name, wanted.analysis) for name in wanted.systems)
     labels = [results.recipe.label(each) for each in (first, second)]
@@ -49,7 +48,7 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
             return [], f"{results.recipe.label(variant)}: {absence[1]}."
     analysed = evidence.load(results.analyses[wanted.analysis])
     if figure.measure not in analysed.columns:
-        return [], f"Not shown, because the analysis {wanted.analysis} does not measure {measure}."
+        return [], f"Not shown, because the analysis {wanted.analysis} does not measure {measure.title}."
     places = [analysed.places(variant, 0.0) for variant in (first, second)]
     seed = min(places[0].keys() & places[1].keys(), default=None)
     if seed is None or not len(analysed.source_lengths):
@@ -58,19 +57,21 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
     if files is None:
         return [], "Not shown, because a translation is missing."
     columns = analysed.columns[figure.measure]
-    scores = [sentence_scores(figure.measure, analysed.counts[:, of[seed], columns].astype(float)) for of in places]
-    lead = (scores[1] - scores[0]) * (1 if HIGHER_IS_BETTER[figure.measure] else -1)
+    scores = [measure.score(analysed.counts[:, of[seed], columns].astype(float), sentences=True) for of in places]
+    lead = measure.ahead(scores[1] - scores[0])
     rising = sorted(range(len(lead)), key=lambda row: (lead[row], row))
     rows = (rising[-1], rising[len(rising) // 2], rising[0])
     lines = [list(read_lines(TextFile("text", path), Findings(accept=("empty", "crlf")))) for path in files]
     chosen = []
     for place, row in zip(PLACES, rows, strict=True):
-        names = [f"{label} ({measure} {score[row]:.1f})" for label, score in zip(labels, scores, strict=True)]
+        names = [
+            f"{label} ({measure.title} {measure.show(score[row])})" for label, score in zip(labels, scores, strict=True)
+        ]
         texts = [text[row] for text in lines]
         chosen.append(Example(row + 1, place, list(zip(["Source", "Reference", *names], texts, strict=True))))
     rule = (
         f"Not chosen by hand: of {len(lead):,} sentences, seed {seed}, those on which {labels[1]} is most ahead of "
-        f"{labels[0]} in {measure}, in the middle, and most behind."
+        f"{labels[0]} in {measure.title}, in the middle, and most behind."
     )
     return chosen, rule
 

@@ -26,11 +26,12 @@ from posnmt.evaluation.report.charts import (
 )
 from posnmt.evaluation.report.figures.lines import MOST_BANDS
 from posnmt.evaluation.report.grid import stem
-from posnmt.evaluation.report.measures import MEASURES, Measure
+from posnmt.metrics.measure import Measure
 from posnmt.study.examples import Example, examples
 from posnmt.study.layout import Figure, words_at
 from posnmt.study.layout import Panel as Wanted
 from posnmt.study.measured import Measured, StudyResults, Variant
+from posnmt.study.measures import measure as measure_of
 from posnmt.study.points import curves
 
 # Maximum number of length classes in a figure of corpora.
@@ -136,7 +137,7 @@ class _Part:
 
     @property
     def measure(self) -> Measure:
-        return MEASURES[self.figure.measure]
+        return measure_of(self.figure.measure)
 
     @property
     def unit(self) -> str:

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from posnmt.config.yaml import Section
+from posnmt.evaluation.analyse.measures import LENGTHS
 from posnmt.study.claims import Scale
+from posnmt.study.measures import OutputMeasure, ShownMeasure
 
 Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
-OutputMeasure = Literal["bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio"]
-RunMeasure = Literal["parameters", "training_speed", "decoding_speed"]
 Words = str | Annotated[dict[Scale, str], Field(min_length=1)]
 """Text that may differ by scale: what a column shows at scale `small` is seldom what it shows at `paper`."""
 # Our columns in tables of kind `parts` and `corpora`.
@@ -35,7 +35,7 @@ class Column(Section):
     """
 
     title: Words
-    measure: OutputMeasure | RunMeasure = "bleu"
+    measure: ShownMeasure = "bleu"
     analysis: str | None = None
     published: list[Published] = Field([], description="the paper's figure of each row, null where it has none")
     published_unit: float = Field(1, gt=0, description="what a published figure counts: 1000 for K, 1000000 for M")
@@ -172,8 +172,8 @@ class Figure(Section):
         if self.kind == "examples":
             if any(len(panel.systems or []) != 2 for panel in self.panels):
                 raise ValueError("a panel of a figure of kind examples needs two systems")
-            if self.measure in ("length_difference", "length_ratio"):
-                raise ValueError("a figure of kind examples needs a measure of quality: bleu, chrf, ter or multi-bleu")
+            if self.measure in LENGTHS:
+                raise ValueError("a figure of kind examples needs a measure of quality, which is a metric")
         return self
 
     def analyses(self) -> list[str]:

@@ -17,7 +17,11 @@ from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
-from posnmt.study.claims import LOSS
+from posnmt.study.measures import LOSS
+from posnmt.evaluation.analyse.measures import LENGTHS
+from posnmt.metrics.bleu import check_bleu_tokenizer
+from posnmt.metrics.registry import metric
+from posnmt.study.measures import SPEEDS
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.scorable import unpredicted, unscorable, unshiftable
@@ -177,6 +181,12 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
                 requires(word_tokeniser(recipe.pair_at(scale).target))
         except UserError as error:
             return f"{error.what}; {error.todo}, or measure the raw text"
+    try:
+        with plugins.allowing():  # the steps inherit what is allowed here
+            for name in analysis.metrics:
+                metric(name)
+    except UserError as error:
+        return f"{error.what}; {error.todo}" if error.todo else error.what
     if analysis.bins == "parts":
         parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
         if len({part.of if part else 0 for part in parts}) > 1 or None in parts:
@@ -207,7 +217,7 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     for keys, measure, name, shares in wanted:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
             continue  # reported as an unknown name
-        if measure in METRICS and measure not in analysis.metrics:
+        if measure not in (*LENGTHS, *SPEEDS, *analysis.metrics):
             yield keys, f"the analysis {name} does not measure {measure}: its metrics are {', '.join(analysis.metrics)}"
         for share in shares:
             if share and share not in (test.swap or ()):

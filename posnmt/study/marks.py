@@ -10,9 +10,9 @@ import operator
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from posnmt.metrics.scores import HIGHER_IS_BETTER
 from posnmt.study.layout import Marks, Table
 from posnmt.study.measured import Measured, StudyResults, Variant
+from posnmt.study.measures import measure
 
 
 def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], str], list[str]]:
@@ -45,7 +45,7 @@ def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, basel
         if marks.test == "sign_test":  # it compares numbers of sentences, the other tests compare scores
             ahead = operator.sub(*tested["sentences"][row][column])  # p is 1 unless both baselines favour the same one
         else:
-            ahead = (1 if HIGHER_IS_BETTER[metric] else -1) * entry["differences"][row][column]
+            ahead = (-1 if measure(metric).higher is False else 1) * entry["differences"][row][column]
         if ahead <= 0:
             return ""
     worst = max(tested["corrected"][row][column] for row, column in pairs)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.study.likelihood import Likelihood
+from posnmt.study.measures import SPEEDS
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.registration import History
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from posnmt.study.verdict import Verdict
 
 Variant = tuple[str, str]
-SPEEDS = ("training_speed", "decoding_speed")
-# Measures of a run; all others are of an analysis.
-OF_RUNS = ("parameters", *SPEEDS)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""The parts from outside posnmt that the trainings of a study use: they belong to what their results depend on."""
+"""The parts from outside posnmt that a study uses: its results depend on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from posnmt.base.plugins import Origin, origin
-from posnmt.study.recipe import Recipe, Scale
+from posnmt.study.recipe import Analysis, Recipe, Scale
 from posnmt.study.trainings import train_config
 
 Name = tuple[str, str]
@@ -25,33 +25,45 @@ def names_of(model: dict[str, Any]) -> Iterator[Name]:
             yield "scheme", each["scheme"]
 
 
+def metrics_of(analysis: Analysis) -> Iterator[Name]:
+    """The metrics of an analysis."""
+    return (("metric", name) for name in analysis.metrics)
+
+
 def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
-    """The parts from outside posnmt that a recipe's trainings use at a scale, as they are now.
+    """The parts from outside posnmt that a recipe's trainings at a scale, and its analyses, use, as they are now.
 
     Raises:
         UserError: one cannot be imported, or is not allowed.
     """
     from posnmt.config.systems import SYSTEMS, named
     from posnmt.model.positions import SCHEMES, scheme_class
+    from posnmt.metrics.registry import METRICS, metric
+    from posnmt_position.registry import SCHEMES, scheme_class
 
+    known: dict[str, tuple[Collection[str], Callable[[str], object]]] = {
+        "system": (SYSTEMS, named), "scheme": (SCHEMES, scheme_class), "metric": (METRICS, metric),
+    }  # fmt: skip
     used: dict[Name, None] = {}
     for system, training in recipe.variants(scale) if scale in recipe.scales else ():  # `plan` refuses other scales
         used |= dict.fromkeys(names_of(train_config(recipe, scale, system, training, 1)["model"]))
+    used |= dict.fromkeys(name for analysis in recipe.analyses.values() for name in metrics_of(analysis))
     parts = []
     for kind, name in used:
-        if name not in (SYSTEMS if kind == "system" else SCHEMES):
-            (named if kind == "system" else scheme_class)(name)
+        own, load = known[kind]
+        if name not in own:
+            load(name)
             parts.append(origin(kind, name))
     return [part for part in parts if part is not None]
 
 
-def in_key(model: dict[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What a training's key has of the parts that its model uses: nothing where it uses none.
+def in_key(names: Iterable[Name], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """What a step's key has of the parts that it uses: nothing where it uses none from outside posnmt.
 
     Args:
-        model: the `model` section of its configuration.
+        names: from `names_of` or `metrics_of`.
         parts: of the study, as JSON has them.
     """
-    names = {*names_of(model)} if parts else set()
-    used = [dict(part) for part in parts if (part["kind"], part["name"]) in names]
+    all_names = {*names} if parts else set()
+    used = [dict(part) for part in parts if (part["kind"], part["name"]) in all_names]
     return {"plugins": used} if used else {}

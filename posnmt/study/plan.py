@@ -17,6 +17,9 @@ from posnmt.base.files import is_file
 from posnmt.base.version import FORMAT
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
+from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.study.measures import SPEEDS
+from posnmt.study.parts import in_key, metrics_of, names_of
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.scorable import has_documents
 from posnmt.study.trainings import text_config, train_config
@@ -142,7 +145,7 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
         config = {"format": FORMAT, **train_config(study_plan.recipe, study_plan.scale, system, training, seed)}
         # of a translation's key and not of its training's, so that another beam trains nothing again
         search = {"search": config.pop("decode")} if "decode" in config else {}
-        used = in_key(config["model"], study_plan.parts)
+        used = in_key(names_of(config["model"]), study_plan.parts)
         settings = {"config": config, **texts[1], **_processes(study_plan.setting), **used}
         train = study_plan.train(f"train/{name}", settings, {**texts[0], "prepared": prepared})
         translations = {}
@@ -366,6 +369,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
         **({"target_language": study_plan.pair.target} if analysis.text == "words" else {}),
         **({"documents": True} if has_documents(recipe, recipe.tests[analysis.test], scale) else {}),
+        **in_key(metrics_of(analysis), study_plan.parts),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from posnmt.evaluation.report.measures import MEASURES
 from posnmt.study.layout import Published
-from posnmt.study.measured import SPEEDS
+from posnmt.study.measures import SPEEDS
+from posnmt.study.measures import measure as measure_of
 
 SUFFIXES = {1.0: "", 1e3: "K", 1e6: "M", 1e9: "G"}
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.(\d+))?")
@@ -49,7 +49,7 @@ def show(figure: float, measure: str, unit: float = 1, published_decimals: int |
         return _number(figure, 0, 1)
     if measure == "parameters":
         return _number(figure / unit, 0 if unit == 1 else published_decimals or 0, unit)
-    about = MEASURES[measure]
+    about = measure_of(measure)
     least = max(about.decimals, published_decimals or 0)
     sign = "+" if about.signed and round(figure, least) > 0 else ""
     return sign + _number(figure, least, 1)

@@ -19,8 +19,10 @@ from posnmt.base.errors import UserError
 from posnmt.config.yaml import Section
 from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
+from posnmt.metrics.registry import DEFAULT_METRICS
 from posnmt.study.claims import Claim, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
+from posnmt.study.measures import MetricName
 from posnmt.study.resources import ByKind, Positive
 from posnmt.study.sweep import Seeds, Sweep
 
@@ -220,7 +222,7 @@ class Analysis(Section):
         description="first lengths of all bins but the first, in subwords of the source; parts: a bin for each part of "
         "the training text by length, as it was cut, and one above; default: bins of 10",
     )
-    metrics: list[Literal["bleu", "chrf", "ter", "multi-bleu"]] = Field(["bleu", "chrf", "ter"])
+    metrics: list[MetricName] = Field([*DEFAULT_METRICS], min_length=1)
     bleu_tokenizer: str | dict[Scale, str] = "13a"
 
 
@@ -256,7 +258,7 @@ class Recommend(Section):
     """The basis of a recommendation: the quality on these analyses, and the decoding speed."""
 
     analyses: list[str] = Field(min_length=1)
-    measure: Literal["bleu", "chrf", "ter"] = "chrf"
+    measure: MetricName = "chrf"
 
 
 class Recipe(Section):

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, median
 
-from posnmt.metrics.scores import TITLES
+from posnmt.metrics.registry import metric
 from posnmt.study.claims import Claim, Comparison, Figures
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
@@ -35,8 +35,7 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     missing = [name for name in wanted.analyses if name not in evidence]
     if missing:
         return Recommendation(f"{NONE}.", [f"the analysis {name} was not made" for name in missing])
-    first = evidence[wanted.analyses[0]]
-    training = next(iter(recipe.trainings))
+    first, training = evidence[wanted.analyses[0]], next(iter(recipe.trainings))
     systems = list(dict.fromkeys(output.system for output in first.outputs if output.training == training))
     if not systems:
         return Recommendation(f"{NONE}.", [f"no system was trained on {training}"])
@@ -45,47 +44,64 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
         return Recommendation(f"{NONE}: of every system a seed is missing.", [])
     label = {system: recipe.label((system, training)) for system in systems}
     scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in whole}
-    best = (min if wanted.measure == "ter" else max)(whole, key=scores.__getitem__)
-    pairs = len(whole) * (len(whole) - 1) // 2 * len(wanted.analyses)
-    rules = replace(rules, level=1 - (1 - LEVEL) / max(1, pairs))
-    decisions = {
-        system: {name: _beaten(wanted, name, best, system, evidence, rules) for name in wanted.analyses}
-        for system in whole
-        if system != best
-    }
-    sentences = [f"{label[best]} has the best mean {TITLES[wanted.measure]} ({scores[best]:.1f})."]
+    about = metric(wanted.measure)
+    best = max(whole, key=lambda system: -scores[system] if about.higher is False else scores[system])
+    decisions = _decisions(wanted, best, whole, evidence, rules)
+    sentences = [f"{label[best]} has the best mean {about.title} ({about.show(scores[best])})."]
     for system, comparisons in decisions.items():
         sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
-    compared = {
-        system: [each.word for each in comparisons.values()]
-        for system, comparisons in decisions.items()
-        if all(each.low is not None for each in comparisons.values())
-    }
+    compared = _compared(decisions)
     if not compared:
         return Recommendation(f"{NONE}: no system could be compared with the best.", sentences)
     left_out = [label[system] for system in systems if system != best and system not in compared]
     apart = f" {', '.join(left_out)} could not be compared." if left_out else ""
-    ahead = [
-        f"{label[system]} ({name})"
-        for system in compared
-        for name, each in decisions[system].items()
-        if each.word == "contradicted"
-    ]
-    if ahead:
+    if ahead := _ahead(compared, label):
         return Recommendation(
             f"{NONE} for all texts: {label[best]} is best on {wanted.analyses[0]}, and by more than chance worse than "
             f"{', '.join(ahead)}. Choose by what you translate.{apart}",
             sentences,
         )
-    as_good = [best, *(system for system, words in compared.items() if "supported" not in words)]
+    as_good = [best, *(system for system, words in compared.items() if "supported" not in words.values())]
     if speeds := _speeds(training, as_good, rules):
         shown = ", ".join(f"{label[system]} {speed:,.0f}" for system, speed in speeds.items())
         sentences.append(f"Source tokens a second in decoding: {shown}.")
     fastest = max(speeds, key=speeds.__getitem__, default=None)
     advice = _advice([label[system] for system in as_good], len(compared), None if fastest is None else label[fastest])
     return Recommendation(advice + apart, sentences)
+
+
+def _decisions(
+    wanted: Recommend, best: str, whole: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules
+) -> dict[str, dict[str, Decision]]:
+    """System -> analysis -> the decision whether the best system beats it, corrected for all pairs."""
+    pairs = len(whole) * (len(whole) - 1) // 2 * len(wanted.analyses)
+    rules = replace(rules, level=1 - (1 - LEVEL) / max(1, pairs))
+    return {
+        system: {name: _beaten(wanted, name, best, system, evidence, rules) for name in wanted.analyses}
+        for system in whole
+        if system != best
+    }
+
+
+def _compared(decisions: Mapping[str, Mapping[str, Decision]]) -> dict[str, dict[str, str]]:
+    """System -> analysis -> the word of its decision, for systems with an interval in every analysis."""
+    return {
+        system: {name: each.word for name, each in comparisons.items()}
+        for system, comparisons in decisions.items()
+        if all(each.low is not None for each in comparisons.values())
+    }
+
+
+def _ahead(compared: Mapping[str, Mapping[str, str]], label: Mapping[str, str]) -> list[str]:
+    """The systems that beat the best one in another analysis, with that analysis."""
+    return [
+        f"{label[system]} ({name})"
+        for system, words in compared.items()
+        for name, word in words.items()
+        if word == "contradicted"
+    ]
 
 
 def _advice(as_good: Sequence[str], others: int, fastest: str | None) -> str:
@@ -136,7 +152,7 @@ def _beaten(
             "analysis": analysis,
             "measure": wanted.measure,
             "of": Figures(system=best),
-            "is": "lower" if wanted.measure == "ter" else "higher",
+            "is": "lower" if metric(wanted.measure).higher is False else "higher",
             "than": Figures(system=system),
         }
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from posnmt.base.errors import UserError, nearest
 from posnmt.config.yaml import Lines, place
-from posnmt.study.claims import LOSS, Claim, Comparison
+from posnmt.study.claims import Claim, Comparison
+from posnmt.study.measures import LOSS
 from posnmt.study.recipe import Likelihood, Recipe, Scale, Test, at, lacks
 
 

@@ -19,7 +19,7 @@ from pydantic import PositiveFloat
 from typing_extensions import TypedDict
 
 from posnmt.base.files import load_json
-from posnmt.study.claims import SPEEDS
+from posnmt.study.measures import SPEEDS
 
 RESULTS = "speeds.json"
 UPDATES, LINES = 5, 200

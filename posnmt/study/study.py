@@ -191,8 +191,10 @@ def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say
         UserError: see `plan`; a part from outside posnmt cannot be imported.
     """
     parts = parts_of(recipe, scale)
-    for change in changed_parts(_parts_before(out), parts):
-        say(f"{change}: trainings with it are run again")
+    for part in parts:
+        steps = "analyses" if part.kind == "metric" else "trainings"
+        for change in changed_parts(_parts_before(out), [part]):
+            say(f"{change}: {steps} with it are run again")
     return plan(recipe, scale, data, [part.as_json() for part in parts])
 
 

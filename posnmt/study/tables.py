@@ -9,12 +9,13 @@ from typing import Any
 
 from posnmt.evaluation.analyse.bins import TrainedLengths, few, mark_of
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, stem
-from posnmt.evaluation.report.measures import MEASURES
 from posnmt.evaluation.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
 from posnmt.study.marks import signs, uncorrected
-from posnmt.study.measured import OF_RUNS, SPEEDS, StudyResults, Variant
+from posnmt.study.measured import StudyResults, Variant
+from posnmt.study.measures import OF_RUNS, SPEEDS
+from posnmt.study.measures import measure as measure_of
 
 SPREAD = "Figures are means over seeds ± standard deviations."
 IN_TURN = "Speeds are means over turns, in which the systems were measured one after the other."
@@ -82,7 +83,7 @@ def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> st
     if analysis is None:
         return "It was not recorded."
     measured = results.measured[analysis].results["systems"][0]["overall"]
-    return "" if measure in measured else f"The analysis {analysis} does not measure {MEASURES[measure].title}."
+    return "" if measure in measured else f"The analysis {analysis} does not measure {measure_of(measure).title}."
 
 
 def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
@@ -124,7 +125,7 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
     unit, decimals = column.published_unit, published.decimals(column.published)
     texts = published.texts(column.published, unit) or [""] * len(variants)
     numbers = [published.value(figure, unit) for figure in column.published] or [None] * len(variants)
-    of_run = column.measure in ("parameters", *SPEEDS)
+    of_run = column.measure in OF_RUNS
     cells: list[Cell] = []
     for variant, text, number in zip(variants, texts, numbers, strict=True):
         cell = Cell()
@@ -162,7 +163,7 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
     variants = [results.variant(row, table.analysis) for row in table.rows]
     measured = results.measured.get(table.analysis or "")
     if table.analysis is None or measured is None:
-        titles = [MEASURES[measure] for measure in table.measures] if table.analysis else []
+        titles = [measure_of(measure) for measure in table.measures] if table.analysis else []
         absent = [
             [figure_cell(results, variant, {}, measure, table.analysis) for measure in table.measures if table.analysis]
             for variant in variants
@@ -185,7 +186,7 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
             cells.append(replace(cell, training=seen, few=apart))
         rows.append(cells)
     heads = [
-        Head(MEASURES[measure].title, bins[number]["label"], f"n = {bins[number]['n']:,}")
+        Head(measure_of(measure).title, bins[number]["label"], f"n = {bins[number]['n']:,}")
         for number, measure in columns
     ]
     legend = [f"By source length in {'subwords' if unit == 'tokens' else unit}; n is how many sentences there are."]
@@ -210,8 +211,8 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
         return _with_published(results, table, variants, heads, empty), _unanalysed(table)
     rows = [[_significance_cell(results, table, row, column) for column in variants] for row in variants]
     legend = [
-        f"Each row against each column, by {MEASURES[table.measures[0]].title}: >> better and << worse with p < 0.01, "
-        f"> and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})"
+        f"Each row against each column, by {measure_of(table.measures[0]).title}: >> better and << worse with "
+        f"p < 0.01, > and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})"
         f"{uncorrected([measured] if measured else [])}."
     ]
     if measured is not None and any(len(seeds) > 1 for seeds in measured.places.values()):

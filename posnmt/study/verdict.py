@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Literal
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings
-from posnmt.study.claims import LOSS, NEAR_LONGEST, SPEEDS, Claim, Comparison, Figures, Measure, Scale
+from posnmt.study.claims import Claim, Comparison, Figures, Scale
+from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS
+from posnmt.study.claims import Claim, Comparison, Figures, Scale
 from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Undecidable, paired
 from posnmt.study.evidence import Evidence, Output, Variant
 from posnmt.study.loss import LossContrast, ScoredText, on_longer_text
+from posnmt.study.measures import SPEEDS, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -334,7 +337,7 @@ def _of_speeds(comparison: Comparison, rules: Rules) -> tuple[Estimate, str]:
     for side in comparison.sides:
         measured = (rules.speeds or {}).get(rules.resolve(side.system))
         if measured is None or len(measured[comparison.measure]) < 2:
-            what, name = wording.MEASURES[comparison.measure], rules.label(side.system)
+            what, name = words(comparison.measure), rules.label(side.system)
             raise Undecidable(
                 f"the {what} of {name} was not measured in turn with the others, and speeds of different times prove "
                 "nothing"
@@ -359,7 +362,7 @@ class _Side:
     lengths: str
 
     @classmethod
-    def of(cls, figures: Figures, evidence: Evidence, rules: Rules, measure: Measure) -> _Side:
+    def of(cls, figures: Figures, evidence: Evidence, rules: Rules, measure: str) -> _Side:
         """The data of a side.
 
         Raises:

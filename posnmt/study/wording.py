@@ -7,20 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from posnmt.metrics.scores import TITLES
-from posnmt.study.claims import LOSS, NEAR_LONGEST, SPEEDS, ZONES, Comparison, Figures, Scale
+from posnmt.study.claims import ZONES, Comparison, Figures, Scale
+from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS
+from posnmt.study.claims import Comparison, Figures, Scale
+from posnmt.study.measures import unit, words
 
 if TYPE_CHECKING:
     from posnmt.study.estimate import Estimate
 
-UNITS = {
-    **TITLES, "multi-bleu": "BLEU", "length_difference": "subwords", "length_ratio": "of the reference's length",
-    NEAR_LONGEST: "of the outputs", LOSS: "nats a subword",
-}  # fmt: skip
-MEASURES = {
-    **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
-    "training_speed": "training speed", "decoding_speed": "decoding speed",
-    NEAR_LONGEST: "share of outputs within a tenth of the longest length in training, less that of references,",
-}  # fmt: skip
 LINE = {False: "sentence", True: "joined line"}
 """What a line of a test is; True: several sentences that were joined."""
 CHOSEN = {
@@ -66,7 +60,7 @@ def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = Fal
     if comparison.measure == LOSS:
         return _asked_of_loss(comparison, label)
     of, than = comparison.of, comparison.than
-    relation, what = RELATIONS[comparison.is_], MEASURES[comparison.measure]
+    relation, what = RELATIONS[comparison.is_], words(comparison.measure)
     margin = comparison.within or comparison.by
     amount = percent(margin) if comparison.relative else f"{margin:g} {unit(comparison.measure)}"
     by = f" within {amount}" if comparison.within else f" by more than {amount}" if margin else ""
@@ -158,11 +152,6 @@ def counted(numbers: Sequence[int], what: str) -> str:
     """Numbers of something of each system: "5 seeds", "3 to 5 seeds"."""
     least, most = min(numbers), max(numbers)
     return f"{least} to {most} {what}s" if least < most else f"{most} {what}{'' if most == 1 else 's'}"
-
-
-def unit(measure: str) -> str:
-    """What a measure counts."""
-    return "source tokens a second" if measure in SPEEDS else UNITS[measure]
 
 
 def _number(comparison: Comparison, value: float, decimals: int) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.metrics.chrf import chrf_statistics
-from posnmt.metrics.scores import CHRF_ORDER, sentence_scores
+from posnmt.metrics.chrf import CHRF, ORDER, chrf_statistics
 
 
 def expected_similarities(texts: Sequence[str], weights: Sequence[float]) -> NDArray[np.float64]:
@@ -22,6 +21,6 @@ def expected_similarities(texts: Sequence[str], weights: Sequence[float]) -> NDA
         weights: how probable each is, at least 0 and not all 0.
     """
     outputs = [output for output in texts for _ in texts]
-    similarities = sentence_scores("chrf", chrf_statistics(outputs, [*texts] * len(texts), CHRF_ORDER))
+    similarities = CHRF.score(chrf_statistics(outputs, [*texts] * len(texts), ORDER))
     shares: NDArray[np.float64] = similarities.reshape(len(texts), -1) @ (np.asarray(weights) / np.sum(weights))
     return shares

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
+from metrics_case import Scorer
 
 from posnmt.evaluation.analyse.measure import Resampling
-from posnmt.metrics.registry import Scorer
-from posnmt.metrics.scores import sentence_scores
+from posnmt.metrics.registry import METRICS
 
 
 def numbers(page):
@@ -50,7 +50,7 @@ def chrf(rows, outputs):
     """chrF of single sentences as the analysis has it."""
     _, reference, _ = texts()
     scorer = Scorer("chrf", [reference[row] for row in rows])
-    return sentence_scores("chrf", scorer.statistics([outputs[row] for row in rows]))
+    return METRICS["chrf"].score(scorer.statistics([outputs[row] for row in rows]), sentences=True)
 
 
 def test_first_twenty_in_order(open_examples):

@@ -3,11 +3,11 @@
 import random
 
 import pytest
-from metrics_case import texts
+from metrics_case import Scorer, texts
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from posnmt.metrics.registry import METRICS, Scorer, without_gaps
-from posnmt.metrics.scores import sentence_scores
+from posnmt.metrics.metric import of_sentences, padded
+from posnmt.metrics.registry import METRICS
 from shared import SHARED, needs
 
 SACREBLEU = {
@@ -82,7 +82,7 @@ def test_sentence_scores_are_sacrebleu_s(metric):
     statistics = Scorer(metric, references[0], further=references[1:]).statistics(outputs)
     theirs = BLEU(effective_order=True) if metric == "bleu" else SACREBLEU[metric]()
     expected = [theirs.sentence_score(*row).score for row in zip(outputs, zip(*references, strict=True), strict=True)]
-    assert sentence_scores(metric, statistics) == pytest.approx(expected, abs=1e-9)
+    assert METRICS[metric].score(statistics, sentences=True) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("references", [2, 3, 5])
@@ -92,10 +92,8 @@ def test_a_missing_reference_is_sacrebleu_s_none(metric, references):
     outputs, of_texts = several(60, references, seed=21)
     outputs, *of_texts = ([line.replace("\u2028", "-") for line in text] for text in (outputs, *of_texts))
     of_texts = gaps([[line or "one" for line in text] for text in of_texts], seed=references)
-    first, further = without_gaps([[line or "" for line in text] for text in of_texts])
-    assert None not in first
-    assert any(None in text for text in further)
-    scorer = Scorer(metric, first, further=further)
+    assert len({*map(len, of_sentences([[line or "" for line in text] for text in of_texts]))}) > 1
+    scorer = Scorer(metric, of_texts[0], further=of_texts[1:])
     statistics = scorer.statistics(outputs)
     for rows in subsets_of(60, 4):
         theirs = SACREBLEU[metric]()
@@ -113,13 +111,14 @@ def test_a_missing_reference_is_sacrebleu_s_none(metric, references):
             theirs.sentence_score(output, [line for line in of_line if line is not None]).score
             for output, of_line in zip(outputs, zip(*of_texts, strict=True), strict=True)
         ]
-        assert sentence_scores(metric, statistics) == pytest.approx(expected, abs=1e-12, rel=1e-12)
+        assert METRICS[metric].score(statistics, sentences=True) == pytest.approx(expected, abs=1e-12, rel=1e-12)
 
 
-def test_the_gaps_of_references_move_to_the_end():
+def test_a_gap_is_no_reference_and_the_first_one_stands_in_its_place():
     texts = [["a", "", "", " "], ["b", "c", "", "d"], ["", "", "", "e"]]
-    assert without_gaps(texts) == (["a", "c", "", "d"], [["b", None, None, "e"], [None] * 4])
-    assert without_gaps([["a", ""]]) == (["a", ""], [])
+    assert of_sentences(texts) == [["a", "b"], ["c"], [""], ["d", "e"]]
+    assert padded(of_sentences(texts)) == [["a", "c", "", "d"], ["b", "c", "", "e"]]
+    assert of_sentences([["a", ""]]) == [["a"], [""]]
     lines = [["a", "b"], [None, "c"]]
     assert Scorer("ter", lines[0], further=[lines[1], [None, None]]).signature.startswith("nrefs:var|")
     assert Scorer("ter", lines[0], further=[["c", None], [None, "d"]]).signature.startswith("nrefs:2|")
@@ -137,7 +136,7 @@ def test_the_order_of_the_references_does_not_matter(metric):
 
 def test_ter_of_characters_is_that_of_separated_characters():
     outputs, references = several(60, 2, seed=9)
-    scorer = Scorer("ter", references[0], further=references[1:], ter_characters=True)
+    scorer = Scorer("ter", references[0], further=references[1:], characters=True)
     separated = [[" ".join(line) for line in text] for text in (outputs, *references)]
     assert scorer.score(scorer.statistics(outputs)) == pytest.approx(
         TER().corpus_score(separated[0], separated[1:]).score

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from metrics_case import texts
+from metrics_case import Scorer, texts
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from posnmt.metrics.bleu import bleu_words
 from posnmt.metrics.ngrams import bleu_statistics, matches
-from posnmt.metrics.registry import Scorer, bleu_words
-from posnmt.metrics.scores import corpus_scores
+from posnmt.metrics.registry import METRICS
 
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(), "ter": TER()}
 
@@ -27,7 +27,7 @@ def test_scores_of_many_corpora_are_sacrebleu_s(metric):
     # from a single sentence, where orders are missing, to the whole
     sizes = (1,) * 150 + (2, 3, 10, 80) * 40
     sums = np.stack([statistics[generator.integers(0, 80, size)].sum(axis=0) for size in sizes])
-    found = corpus_scores(metric, sums.astype(float).reshape(10, 31, -1)).ravel()
+    found = METRICS[metric].score(sums.astype(float).reshape(10, 31, -1)).ravel()
     expected = scores_one_by_one(metric, sums)
     assert len(set(expected)) > 100
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
@@ -41,20 +41,20 @@ def test_scores_of_any_counts_are_sacrebleu_s(metric):
     sums = generator.integers(0, 4, (500, width)) * generator.integers(0, 3, (500, 1))
     if metric == "bleu":  # no more matches than n-grams
         sums[:, 2:6] = np.minimum(sums[:, 2:6], sums[:, 6:])
-    np.testing.assert_allclose(corpus_scores(metric, sums), scores_one_by_one(metric, sums), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(METRICS[metric].score(sums), scores_one_by_one(metric, sums), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "multi-bleu"])
 def test_no_counts_score_nothing(metric):
     width = {"chrf": 18, "ter": 2}.get(metric, 10)
-    assert corpus_scores(metric, np.zeros((2, width))).tolist() == [0, 0]
+    assert METRICS[metric].score(np.zeros((2, width))).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "char", "zh", "intl", "none"])
 def test_bleu_is_counted_as_sacrebleu_counts_it(tokenizer):
     references, outputs = texts(60, seed=10)
     oracle = BLEU(tokenize=tokenizer, references=[references], force=True)
-    counted = Scorer("bleu", references, tokenizer).statistics(outputs)
+    counted = Scorer("bleu", references, bleu_tokenizer=tokenizer).statistics(outputs)
     assert counted.tolist() == oracle._extract_corpus_statistics(outputs, None)
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from sacrebleu.metrics import lib_ter
 
-from posnmt.metrics.registry import ter_search_limits
+from posnmt.metrics.edit_rate import ter_search_limits
 from posnmt.metrics.ter import ter_statistics
 
 UNBOUNDED = 10**9

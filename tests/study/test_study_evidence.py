@@ -16,7 +16,7 @@ from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.seeds import t_quantile, t_tails
 from posnmt.evaluation.analyse.settings import Settings
-from posnmt.metrics.scores import corpus_scores
+from posnmt.metrics.registry import METRICS
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
 from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term
@@ -146,7 +146,7 @@ def test_the_variance_is_that_of_plain_loops(relative):
 
     def scores(place, chosen, sample):
         rows = [evidence.counts[row, place, :10] for row in sample if chosen[row]]
-        return float(corpus_scores("bleu", np.sum(rows, axis=0)))
+        return float(METRICS["bleu"].score(np.sum(rows, axis=0)))
 
     def means(sample):
         return [[scores(place, term.chosen, sample) for place in term.places] for term in terms]

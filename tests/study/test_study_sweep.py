@@ -13,7 +13,7 @@ from recipe_case import SMALL, faults_of, written
 from posnmt.base.errors import UserError
 from posnmt.evaluation.report.charts import Chart, Panel, curve_through
 from posnmt.evaluation.report.figures.canvas import entry
-from posnmt.evaluation.report.measures import Measure
+from posnmt.metrics.measure import Measure
 from posnmt.study.figures import _is_geometric, plates
 from posnmt.study.load import load, name_faults
 from posnmt.study.measured import Measured, StudyResults

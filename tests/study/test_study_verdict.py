@@ -435,7 +435,7 @@ def test_figures_that_are_not_defined_decide_nothing():
     [
         (compare("higher", {"system": "a", "lengths": [9, 3]}), "a range of lengths is .*; 3 is less than 9"),
         (compare("higher", {"system": "a", "lengths": [9]}), "at least 2 items"),
-        (compare("higher", measure="meteor"), "Input should be 'bleu'"),
+        (compare("higher", measure="meteor"), "no measure here is called 'meteor'"),
         (compare("lower", {"system": "a", "lengths": "longer"}, measure="training_speed"), "has no `lengths`"),
         (compare("lower", than=None, measure="training_speed"), "is compared between two systems"),
         (compare("equal"), "`within` belongs to `is: equal`"),

@@ -340,6 +340,7 @@ def test_analysis_counts_what_a_run_s_pipeline_makes_of_the_text(trained, tmp_pa
     run(*asked, "--samples", 0, "--out", tmp_path / "report")
     results = json.loads((tmp_path / "report" / "results.json").read_text())
     encoded = TextPipeline.load(run_folder / "text").source.encode(lines(source.read_text()))
+    assert posnmt.analyse(source, source, {"same": source}, run=run_folder, samples=0).results == results
     edges = [each["first"] for each in results["bins"]]
     assert [each["n"] for each in results["bins"]] == np.histogram(list(map(len, encoded)), [*edges, 10**6])[0].tolist()
     run(*asked, "--samples", 0, "--unit", "words", "--out", tmp_path / "words")

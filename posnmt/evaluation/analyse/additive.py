@@ -8,19 +8,15 @@ Legend: N sentences, M systems, K statistics of all measures side by side, `...`
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from posnmt.metrics.scores import HIGHER_IS_BETTER, corpus_scores
+from posnmt.evaluation.analyse.measures import LENGTHS, metric_of
+from posnmt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     import numpy as np
-
-# Output length against reference length: the mean difference, and the ratio of the sums.
-LENGTH_MEASURES = ("length_difference", "length_ratio")
-NEUTRAL = ("sentence_ends",)
-"""Columns whose best value lies between high and low ones, so that no system is tested to be better in them."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,12 @@ class Additive:
         rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53; sentence scores from elsewhere are multiples
             of 2^-24, with sums that are exact up to 2^29.
         columns: metric → its columns; the last three columns are sentences, output length and reference length.
-        lower: metrics with sentence scores from elsewhere of which lower ones are better.
+        elsewhere: metrics with sentence scores from elsewhere, by name.
     """
 
     rows: np.ndarray
     columns: dict[str, slice]
-    lower: Collection[str] = ()
+    elsewhere: Mapping[str, Metric] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -44,14 +40,14 @@ class Additive:
         statistics: dict[str, list[np.ndarray]],
         output_lengths: list[np.ndarray],
         reference_lengths: np.ndarray,
-        lower: Collection[str] = (),
+        elsewhere: Mapping[str, Metric] | None = None,
     ) -> Additive:
         """Build the table of M systems.
         Args:
             statistics: metric → for each system its statistics `[N, K of the metric]`.
             output_lengths: for each system the lengths of its outputs `[N]`.
             reference_lengths: `[N]`, in the same unit.
-            lower: as in the attributes.
+            elsewhere: as in the attributes.
         """
         import numpy as np
 
@@ -65,16 +61,25 @@ class Additive:
         rows[..., -3] = 1
         rows[..., -2] = np.stack(output_lengths, axis=1)
         rows[..., -1] = reference_lengths[:, None]
-        return cls(rows, columns, lower)
+        return cls(rows, columns, elsewhere or {})
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of all measures: the metrics, then `LENGTH_MEASURES`."""
-        return (*self.columns, *LENGTH_MEASURES)
+        """The names of all measures: the metrics, then those of lengths."""
+        return (*self.columns, *LENGTHS)
+
+    @property
+    def tested(self) -> list[str]:
+        """The metrics of which one direction is better."""
+        return [name for name in self.columns if self.metric(name).higher is not None]
+
+    def metric(self, name: str) -> Metric:
+        """The metric of a name in `columns`."""
+        return self.elsewhere[name] if name in self.elsewhere else metric_of(name)
 
     def score(self, metric: str, sums: np.ndarray) -> np.ndarray:
         """The score of one metric: sums `[..., K]` → `[...]`; without sentences, that of an empty sentence."""
-        return corpus_scores(metric, sums[..., self.columns[metric]])
+        return self.metric(metric).score(sums[..., self.columns[metric]])
 
     def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """All measures: sums `[..., K]` → `[...]`; NaN without sentences, or for a ratio to 0."""
@@ -96,8 +101,3 @@ def plain(values: np.ndarray) -> list[Any]:
     listed = values.astype(object)
     listed[np.isnan(values)] = None
     return listed.tolist()
-
-
-def better(metric: str, differences: np.ndarray, lower: Collection[str] = ()) -> np.ndarray:
-    """Differences of scores, with their sign changed if lower is better: that of TER, and of the metrics in `lower`."""
-    return differences if HIGHER_IS_BETTER.get(metric, metric not in lower) else -differences

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from posnmt.base.errors import UserError
+from posnmt.config.numbers import in_digits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +60,34 @@ class TrainedLengths:
             return each[0] if each else cls()
         longest = max(one.longest or 0 for one in each)
         return cls(each[0].shortest, longest, each)
+
+
+def parse_edges(text: str) -> list[int]:
+    """Bin edges as they are written: whole numbers with commas.
+
+    Raises:
+        UserError: they are written otherwise.
+    """
+    try:
+        return [int(in_digits(edge)) for edge in text.split(",")]
+    except ValueError:
+        what = f"bin edges are whole numbers with commas; got {text!r}"
+        raise UserError(what, "--bin-edges", "for example 10,20,40") from None
+
+
+def bins_of(
+    lengths: np.ndarray, trained: TrainedLengths, characters: bool, width: int | None, edges: list[int] | None
+) -> list[Bin]:
+    """The bins of a test with sources of N lengths: by edges, by width, or the usual ones of words or characters.
+
+    Raises:
+        UserError: the edges or the width give no bins, or too many.
+    """
+    if edges is not None:
+        return bins_from_edges(edges)
+    if width is not None:
+        return bins_of_width(width, trained)
+    return usual_bins(DEFAULT_CHARACTERS if characters else DEFAULT_WIDTH, trained, int(lengths.max(initial=0)))
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:

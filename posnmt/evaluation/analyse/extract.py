@@ -7,25 +7,25 @@ of a full test set would take gigabytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+from posnmt.base import plugins
+from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.positions import position_counts
-from posnmt.metrics.ngrams import bleu_statistics, matches
-from posnmt.metrics.registry import Scorer, bleu_words, filled, reference_counts
-from posnmt.metrics.scores import BLEU_ORDER
+from posnmt.metrics.bleu import bleu_words
+from posnmt.metrics.metric import Counting, References, Texts
+from posnmt.metrics.registry import metric
 
 if TYPE_CHECKING:
     import numpy as np
 
 SLICE = 500
 SECONDS_BETWEEN_LINES = 5
-# The metrics, the tokeniser for BLEU, whether TER counts characters, all numbers of references of a sentence; and of a
-# slice the first and further references, and each output text.
-Job = tuple[tuple[str, ...], str, bool, set[int], list[str], list[list[str | None]], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Counted:
     Attributes:
         statistics: metric → for each system its additive statistics `[N, K]`.
         positions: for each system the result of `posnmt.evaluation.analyse.positions.position_counts`.
-        signatures: metric → its sacreBLEU signature.
+        signatures: metric → its signature.
     """
 
     statistics: dict[str, list[np.ndarray]]
@@ -44,23 +44,20 @@ class Counted:
 
 
 def count_all(
-    references: list[str],
-    further: Sequence[Sequence[str | None]],
+    references: References,
     outputs: Sequence[list[str]],
     metrics: Sequence[str],
-    bleu_tokenizer: str,
-    ter_characters: bool = False,
+    counting: Counting,
     processes: int = 1,
     say: Callable[[str], None] = lambda message: None,
 ) -> Counted:
     """Count every metric and the positions for every system.
 
     Args:
-        references, further: N first references, and R - 1 texts of further ones, as in `Scorer`.
+        references: of N sentences.
         outputs: each system's N lines.
-        metrics: from `posnmt.metrics.registry.METRICS`.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
-        ter_characters: whether TER counts characters.
+        metrics: names, see `posnmt.metrics.registry.metric`.
+        counting: settings of the metrics; its tokeniser is also that of the positions.
         processes: number of processes; it does not change the counts.
         say: called with a progress line every few seconds.
 
@@ -69,27 +66,21 @@ def count_all(
     """
     import numpy as np
 
-    total, counts = len(references), reference_counts(references, further)
-    signatures = {
-        metric: Scorer(metric, [""], bleu_tokenizer, counts=counts, ter_characters=ter_characters).signature
-        for metric in metrics
-    }
+    total = len(references)
+    signatures = {}
+    for name in metrics:
+        known = metric(name)
+        with plugins.blaming("metric", name):
+            signatures[name] = known.signature(counting)
     firsts = range(0, total, SLICE)
     jobs = (
-        (
-            tuple(signatures),
-            bleu_tokenizer,
-            ter_characters,
-            counts,
-            references[first : first + SLICE],
-            [list(lines[first : first + SLICE]) for lines in further],
-            [lines[first : first + SLICE] for lines in outputs],
-        )
+        Texts([lines[first : first + SLICE] for lines in outputs], references[first : first + SLICE])
         for first in firsts
     )
     slices = []
     reported_at = time.monotonic()
-    for first, counted in zip(firsts, _work(jobs, min(processes, len(firsts))), strict=True):
+    work = _work(jobs, list(signatures), counting, min(processes, len(firsts)))
+    for first, counted in zip(firsts, work, strict=True):
         slices.append(counted)
         if time.monotonic() - reported_at > SECONDS_BETWEEN_LINES:
             reported_at = time.monotonic()
@@ -105,31 +96,38 @@ def count_all(
     )
 
 
-def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]]]:
-    """The results of the jobs, in order."""
+def _work(
+    jobs: Iterable[Texts], metrics: list[str], counting: Counting, processes: int
+) -> Iterator[list[list[np.ndarray]]]:
+    """The counts of each slice, in order."""
+    work = jobs, repeat(metrics), repeat(counting)
     if processes <= 1:
-        yield from map(_count_slice, jobs)
+        yield from map(_count_slice, *work)
         return
     # Spawn, not fork: a fork would copy locks that other threads of this process hold, and never release them.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_count_slice, jobs)
+        yield from pool.map(_count_slice, *work)
 
 
-def _count_slice(job: Job) -> list[list[np.ndarray]]:
+def _count_slice(texts: Texts, metrics: list[str], counting: Counting) -> list[list[np.ndarray]]:
     """For each metric, and then for the positions, the counts of every system in one slice."""
-    metrics, bleu_tokenizer, ter_characters, counts, references, further, outputs = job
-    words = bleu_words(bleu_tokenizer)
-    of_systems, (first, *others) = (
-        [[words(line) for line in lines] for lines in texts]
-        for texts in (outputs, [references, *filled(references, further)])
-    )
-    matched = matches(of_systems, first, BLEU_ORDER, others)
-    counted = [
-        [bleu_statistics(each) for each in matched]
-        if metric == "bleu"
-        else Scorer(
-            metric, references, bleu_tokenizer, further=further, counts=counts, ter_characters=ter_characters
-        ).statistics_of(outputs)
-        for metric in metrics
-    ]
-    return [*counted, [position_counts(each) for each in matched]]
+    matched = texts.matches(bleu_words(counting.bleu_tokenizer))
+    return [*(_counts(name, texts, counting) for name in metrics), [position_counts(each) for each in matched]]
+
+
+def _counts(name: str, texts: Texts, counting: Counting) -> list[np.ndarray]:
+    """The counts of every system by one metric; those by a metric from outside posnmt are looked at.
+
+    Raises:
+        UserError: its code raised an exception, or returned something else.
+    """
+    known = metric(name)
+    with plugins.blaming("metric", name):
+        counts = known.count(texts, counting)
+    if (part := plugins.origin("metric", name)) is not None:
+        for each in counts:
+            if each.ndim != 2 or len(each) != len(texts.references) or (each < 0).any() or (each % 1 != 0).any():
+                what = f"the metric {name} counted {len(texts.references)} sentences as {each.dtype} of {each.shape}"
+                todo = "its counter returns whole numbers of 0 or more: a row for each output"
+                raise UserError(what, part.target, todo)
+    return counts

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.evaluation.analyse.additive import NEUTRAL, Additive, plain
+from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, bin_numbers, mark_of
 from posnmt.evaluation.analyse.differences import differences
 from posnmt.evaluation.analyse.inputs import Text
@@ -121,8 +121,8 @@ def measure(
         ends = {name: _pairs(*percentile_interval(scores)) for name, scores in resampled.items()}
         compared = differences(additive.measure(sums), resampled, groups) if len(groups) > 1 else None
         if resampling.significance and len(systems) > 1:
-            columns = {name: each for name, each in additive.columns.items() if name not in NEUTRAL}
-            of_systems = Additive(additive.rows[:, : len(systems)], columns, additive.lower)
+            columns = {name: each for name, each in additive.columns.items() if name in additive.tested}
+            of_systems = Additive(additive.rows[:, : len(systems)], columns, additive.elsewhere)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
     return {
         "bins": [_bin(each, source_lengths[numbers == number], trained) for number, each in enumerate(bins)],

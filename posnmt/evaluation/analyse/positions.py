@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from posnmt.metrics.metric import BLEU_ORDER
 from posnmt.metrics.ngrams import Matches
-from posnmt.metrics.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
     import numpy as np

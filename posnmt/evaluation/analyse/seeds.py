@@ -8,15 +8,15 @@ differ with other seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.additive import better
 from posnmt.evaluation.analyse.significance import tested
+from posnmt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -132,18 +132,16 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
 def seed_results(
     groups: dict[str, list[str]],
     systems: list[dict[str, Any]],
-    metrics: Sequence[str],
+    metrics: Mapping[str, Metric],
     correction: str,
-    lower: Collection[str] = (),
 ) -> dict[str, Any] | None:
     """Mean and spread of every system with several seeds, and Welch's test of every pair; None without such systems.
 
     Args:
         groups: from `seed_groups`.
         systems: the results of every output: `name`, `overall` and `bins` as in `results.json`.
-        metrics: the measures to test.
+        metrics: those to test.
         correction: as in `posnmt.evaluation.analyse.significance.corrected`, over the pairs within one metric.
-        lower: as in `Additive`.
     """
     import numpy as np
 
@@ -152,16 +150,15 @@ def seed_results(
     by_name = {system["name"]: system for system in systems}
     members = {system: [by_name[name] for name in outputs] for system, outputs in groups.items()}
     tests = {}
-    for metric in metrics:
-        values = [[each["overall"][metric] for each in outputs] for outputs in members.values()]
+    for name, metric in metrics.items():
+        values = [[each["overall"][name] for each in outputs] for outputs in members.values()]
         means = np.array([math.fsum(of_system) / len(of_system) for of_system in values])
         p = np.full((len(values), len(values)), np.nan)
         for a, b in combinations(range(len(values)), 2):
             p_value = welch(values[a], values[b])
             p[a, b] = p[b, a] = np.nan if p_value is None else p_value
         differences = means[:, None] - means
-        ahead = better(metric, differences, lower)
-        tests[metric] = {"differences": differences.tolist(), **tested(p, ahead, correction)}
+        tests[name] = {"differences": differences.tolist(), **tested(p, metric.ahead(differences), correction)}
     return {
         "systems": [
             {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.evaluation.analyse.additive import LENGTH_MEASURES, NEUTRAL
 from posnmt.evaluation.analyse.inputs import Text
-from posnmt.metrics.scores import TITLES
+from posnmt.evaluation.analyse.measures import MEASURES
+from posnmt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,15 +45,15 @@ class ReadScores:
     """The sentence scores of one metric.
 
     Attributes:
+        metric: their mean, with decimals that tell scores of this size apart.
         statistics: for each output `[N, 2]`: the score, and 1.
         files: of the outputs.
-        decimals: that tell scores of this size apart.
         digests: of files that are pipes, as in `Findings`.
     """
 
+    metric: Metric
     statistics: list[np.ndarray]
     files: list[TextFile]
-    decimals: int
     digests: dict[TextFile, str]
 
 
@@ -92,7 +92,7 @@ def _metric_fault(metric: str) -> UserError | None:
         what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
         return UserError(what, OPTION)
     plain, todo = metric.lower().replace("-", "_"), "give the scores another name"
-    if plain in {each.replace("-", "_") for each in (*TITLES, *LENGTH_MEASURES, *NEUTRAL)}:
+    if plain in {each.replace("-", "_") for each in MEASURES}:
         return UserError(f"{quoted(metric)} is counted here", OPTION, todo)
     if plain in FIELDS:
         return UserError(f"{quoted(metric)} is a field of the results", OPTION, todo)
@@ -126,8 +126,13 @@ def faults_of(scores: Scores, names: Sequence[str], lower: Sequence[str]) -> lis
     return faults
 
 
-def read_scores(scores: Scores, outputs: Sequence[Text]) -> dict[str, ReadScores]:
+def read_scores(scores: Scores, outputs: Sequence[Text], lower: Collection[str] = ()) -> dict[str, ReadScores]:
     """Read the sentence scores of every metric for M outputs of N sentences.
+
+    Args:
+        scores: their files.
+        outputs: the texts.
+        lower: metrics of which lower scores are better.
 
     Raises:
         UserError: a file cannot be read, or does not have one number for each sentence; all at once.
@@ -151,7 +156,9 @@ def read_scores(scores: Scores, outputs: Sequence[Text]) -> dict[str, ReadScores
             of_files.append(file)
             digests |= findings.digests
         largest = max((float(np.abs(each).max(initial=0)) for each in of_outputs), default=0.0)
-        read[metric] = ReadScores(of_outputs, of_files, 4 if largest <= 2 else 2 if largest <= 30 else 1, digests)
+        shown = 4 if largest <= 2 else 2 if largest <= 30 else 1
+        mean = Metric(metric, decimals=shown, higher=metric not in lower)
+        read[metric] = ReadScores(mean, of_outputs, of_files, digests)
     raise_all(faults)
     return read
 

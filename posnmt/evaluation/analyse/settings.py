@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from posnmt.base.errors import UserError
@@ -18,17 +18,19 @@ class Settings:
     """Settings of an analysis.
 
     Attributes:
-        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: words, and characters of text that has
-            no blanks between words.
+        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: subwords with a run or a model of
+            them, else words, and characters of text that has no blanks between words.
         subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
             target, unless there is a `target_subword_model`.
         bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
         trained_lengths: instead of these, shortest and longest source in the training of each output.
+        run: a run whose subwords count, whose training lengths are marked, and whose training text is searched for test
+            sentences, unless other settings say otherwise.
         trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
         trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
-        metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
+        metrics: names, see `posnmt.metrics.registry.metric`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
             of the script of the reference.
         target_language, source_language: their codes, such as `ja`.
@@ -49,6 +51,7 @@ class Settings:
     max_trained_length: int | None = None
     min_trained_length: int | None = None
     trained_lengths: Sequence[Sequence[int]] = ()
+    run: Path | None = None
     trained_on: Path | None = None
     trained_store: Path | None = None
     metrics: Sequence[str] = DEFAULT_METRICS
@@ -91,3 +94,32 @@ class Settings:
 
 
 DEFAULT = Settings()
+
+
+def with_run(settings: Settings, say: Callable[[str], None]) -> Settings:
+    """Settings with what a run, or a model of subwords, says of those that are open.
+
+    Args:
+        settings: of an analysis.
+        say: called with a note where the training text of the run is not there any more.
+
+    Raises:
+        UserError: the run cannot be opened.
+    """
+    if settings.run is not None:
+        from posnmt.evaluation.analyse.seen import training_store
+        from posnmt.run.run import Run
+
+        run = Run.open(settings.run)
+        store = settings.trained_store or training_store(run)
+        if store is None:
+            missing = f"the training text of {settings.run} is not prepared here"
+            say(f"note: {missing}: test sentences are not looked for in it")
+        settings = replace(settings, trained_store=store)
+        if settings.unit in (None, "subwords"):
+            text, lengths = run.folder / "text", run.training_lengths.get("source")
+            model, target = settings.subword_model or text, settings.target_subword_model or text
+            settings = replace(settings, subword_model=model, target_subword_model=target)
+            if settings.max_trained_length is None and settings.trained_on is None and lengths is not None:
+                settings = replace(settings, max_trained_length=lengths["longest"])
+    return settings if settings.unit or not settings.subword_model else replace(settings, unit="subwords")

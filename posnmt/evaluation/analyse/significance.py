@@ -9,16 +9,16 @@ Legend: M systems, N sentences, S samples, K statistics of all measures, P pairs
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.additive import Additive, better, plain
+from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.resample import half_sums
-from posnmt.metrics.scores import corpus_scores
+from posnmt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +30,7 @@ CORRECTIONS = ("none", "holm", "bonferroni")
 SAME = 1e-10
 
 
-def paired_bootstrap(
-    scores: np.ndarray, metric: str, sentences: int, lower: Collection[str] = ()
-) -> tuple[np.ndarray, np.ndarray]:
+def paired_bootstrap(scores: np.ndarray, metric: Metric, sentences: int) -> tuple[np.ndarray, np.ndarray]:
     """Koehn's (2004) paired bootstrap resampling.
 
     Koehn reports how often one system beats the other over the samples. p is twice the share of samples in which the
@@ -42,7 +40,6 @@ def paired_bootstrap(
     Args:
         scores: `[S, M]` each system's score in each sample; all systems share the samples.
         metric: of the scores.
-        lower: as in `Additive`.
         sentences: N; with a single sentence, all samples are the same, so p is 1.
 
     Returns:
@@ -54,7 +51,7 @@ def paired_bootstrap(
     wins = np.zeros((systems, systems))
     p = np.full((systems, systems), np.nan)
     for a, b in combinations(range(systems), 2):
-        difference = better(metric, scores[:, a] - scores[:, b], lower)
+        difference = metric.ahead(scores[:, a] - scores[:, b])
         wins[a, b], wins[b, a] = (difference > SAME).mean(), (difference < -SAME).mean()
         fewest = min((difference <= SAME).sum(), (difference >= -SAME).sum())
         p[a, b] = p[b, a] = 1.0 if sentences == 1 else min(1.0, 2 * (1 + fewest) / (1 + samples))
@@ -115,8 +112,8 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
         sums = np.concatenate(
             [totals[None, a], totals[a] - rows[:, a] + rows[:, b]]
         )  # unchanged, then one sentence each
-        scores = corpus_scores(metric, sums)
-        effects = better(metric, scores[1:] - scores[0], additive.lower)
+        scores = additive.metric(metric).score(sums)
+        effects = additive.metric(metric).ahead(scores[1:] - scores[0])
         favour[a, b] = (effects < -SAME).sum(), (effects > SAME).sum()
         p[a, b] = sign_p(*favour[a, b].tolist())
     return p, favour
@@ -220,9 +217,9 @@ def significance(
     for metric in additive.columns:
         scores = additive.score(metric, totals)
         differences = scores[:, None] - scores
-        ahead = better(metric, differences, additive.lower)
+        ahead = additive.metric(metric).ahead(differences)
         sampled = resampled[metric][:, 0, : len(totals)]
-        bootstrap, wins = paired_bootstrap(sampled, metric, len(additive.rows), additive.lower)
+        bootstrap, wins = paired_bootstrap(sampled, additive.metric(metric), len(additive.rows))
         of_baselines, favour = sign_test(additive, metric)
         sign, favoured = weaker(of_baselines, favour)
         metrics[metric] = {

@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from posnmt.base.errors import UserError
 from posnmt.config.writing import COUNTRIES, EXAMPLES, Writing, is_code, writing, writing_of_language
 from posnmt.evaluation.analyse.inputs import Text, once
+from posnmt.metrics.metric import Metric
+from posnmt.metrics.registry import metric
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
 BLANKS_ONLY = ("13a", "intl", "none")
@@ -79,9 +81,10 @@ def choose_units(
     korean = bool(target_language and KOREAN.fullmatch(target_language))
     tokenizer = bleu_tokenizer or (_korean_tokenizer() if korean else language.bleu_tokenizer)
     of_source, of_target = (unit or ("characters" if side.counts_characters else "words") for side in (source, target))
+    counted = [metric(name) for name in metrics]
     warnings = [
         *_odd_language(target, target_language, language),
-        *_odd_measures(source, target, metrics, unit, tokenizer),
+        *_odd_measures(source, target, counted, unit, tokenizer),
         *once(_odd_texts(texts[1:], target)),
     ]
     if bleu_tokenizer is None and language.language == "japanese" and tokenizer == "char":
@@ -89,20 +92,35 @@ def choose_units(
             "BLEU counts characters of Japanese, as the packages of ja-mecab are not installed; for words: "
             "pip install 'posnmt[ja]'; --bleu-tokenizer char asks for characters."
         )
-    counted = _COUNTED.get(tokenizer, f"the words of {tokenizer}")
     why = " as asked for" if bleu_tokenizer else f" (--target-language {target_language})" if target_language else ""
-    reasons = [f"The reference is written {_described(target)}: BLEU counts {counted}{why}."]
+    words = _COUNTED.get(tokenizer, f"the words of {tokenizer}")
+    reasons = [
+        f"The reference is written {_described(target)}: BLEU counts {words}{why}.",
+        *_by_character(source, target, counted, of_source, of_target),
+        *_several(texts, fewer),
+    ]
+    return Units(tokenizer, target.counts_characters, of_source, of_target, reasons, warnings)
+
+
+def _by_character(
+    source: Writing, target: Writing, metrics: Sequence[Metric], of_source: str, of_target: str
+) -> Iterator[str]:
+    """What counts characters, in sentences."""
     if target.counts_characters:
-        what = [*(["TER"] if "ter" in metrics else []), *(["lengths"] if of_target == "characters" else [])]
-        counting = " and ".join(what)
-        reasons += [f"{counting[:1].upper()}{counting[1:]} of translations count characters."] if what else []
+        what = [each.title for each in metrics if each.counts_words]
+        what += ["lengths"] if of_target == "characters" else []
+        if counting := " and ".join(what):
+            yield f"{counting[:1].upper()}{counting[1:]} of translations count characters."
     if source.counts_characters and of_source == "characters":
-        reasons.append(f"The source is written {_described(source)}: its lengths count characters.")
+        yield f"The source is written {_described(source)}: its lengths count characters."
+
+
+def _several(texts: Sequence[Text], fewer: int) -> Iterator[str]:
+    """A sentence about several references, of which some lines have fewer."""
     if (references := sum(text.system is None for text in texts) - 1) > 1:
         gaps = f" ({fewer:,} of {len(texts[0].lines):,} lines have fewer)" if fewer else ""
         first = "the first one of each line" if fewer else "the first one"
-        reasons.append(f"Scores are against all {references} references{gaps}, lengths are compared with {first}.")
-    return Units(tokenizer, target.counts_characters, of_source, of_target, reasons, warnings)
+        yield f"Scores are against all {references} references{gaps}, lengths are compared with {first}."
 
 
 def _described(side: Writing) -> str:
@@ -131,7 +149,7 @@ def _odd_language(target: Writing, code: str | None, language: Writing) -> Itera
 
 
 def _odd_measures(
-    source: Writing, target: Writing, metrics: Sequence[str], unit: str | None, tokenizer: str
+    source: Writing, target: Writing, metrics: Sequence[Metric], unit: str | None, tokenizer: str
 ) -> Iterator[str]:
     """Warnings about measures that need blanks between words, of text without them."""
     blanks = "which has no blanks between words"
@@ -145,10 +163,7 @@ def _odd_measures(
             f"BLEU with the tokeniser {tokenizer} means nothing in this text, {blanks}, and may rank systems the wrong "
             f"way round; choose --bleu-tokenizer {' or '.join(dict.fromkeys([target.bleu_tokenizer, 'char']))}."
         )
-    if "multi-bleu" in metrics:
-        yield f"multi-bleu means nothing in this text, {blanks}; segment reference and outputs first."
-    if "chrf++" in metrics:
-        yield f"chrf++: its word n-grams mean nothing in this text, {blanks}; chrf is the measure for it."
+    yield from (each.needs_blanks.format(f"in this text, {blanks}") for each in metrics if each.needs_blanks)
 
 
 def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, int, str]]:

@@ -10,11 +10,10 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from posnmt.config.writing import isolated
-from posnmt.evaluation.analyse.additive import Additive, better
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.significance import SAME, approximate_randomisation, corrected
-from posnmt.metrics.scores import TITLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,10 +47,10 @@ def verdict(
     rows = additive.rows[:, : sum(map(len, systems.values()))]
     groups = []
     for name, chosen in _groups(lengths, trained).items():
-        part = Additive(rows[chosen], additive.columns, additive.lower)
+        part = Additive(rows[chosen], additive.columns, additive.elsewhere)
         of_outputs = part.score(metric, part.rows.sum(axis=0))
         scores = {system: float(of_outputs[outputs].mean()) for system, outputs in systems.items()}
-        ahead = better(metric, np.array(list(scores.values())), additive.lower)
+        ahead = part.metric(metric).ahead(np.array(list(scores.values())))
         leads = ahead >= ahead.max() - SAME
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
@@ -65,7 +64,7 @@ def verdict(
             "scores": scores, "best": [name for name, lead in zip(names, leads, strict=True) if lead], "p": p,
         })  # fmt: skip
     several = max(map(len, systems.values())) > 1
-    sentence = " ".join(_sentence(each, metric, unit, several) for each in groups)
+    sentence = " ".join(_sentence(each, additive.metric(metric).title, unit, several) for each in groups)
     return {"metric": metric, "groups": groups, "sentence": sentence}
 
 
@@ -100,7 +99,7 @@ def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarra
     return {name: chosen for name, chosen in groups.items() if chosen.any()}
 
 
-def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> str:
+def _sentence(group: dict[str, Any], title: str, unit: str, several: bool) -> str:
     """One group in words; `several`: some systems have several seeds."""
     what = "sentences" if group["sentences"] > 1 else "sentence"
     span = f"{group['shortest']:,} to {group['longest']:,} {unit}"
@@ -116,7 +115,7 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
     worse = [name for name in others if p is not None and p[name] < CHANCE]
     shown = _apart(best[0], worse, scores)
     who = f"{_listed([isolated(name) for name in best], 'systems')} {'has' if len(best) == 1 else 'each have'}"
-    leads = f"{place}, {who} {shown[best[0]]} {TITLES.get(metric, metric)}"
+    leads = f"{place}, {who} {shown[best[0]]} {title}"
     leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."

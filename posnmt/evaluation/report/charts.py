@@ -14,7 +14,8 @@ from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES, few
 from posnmt.evaluation.analyse.seeds import spread, systems_of
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, dashed
-from posnmt.evaluation.report.measures import Measure, difference_of, measures_of, metrics_of, presentations
+from posnmt.evaluation.report.measures import difference_of, measures_of, metrics_of, presentations
+from posnmt.metrics.measure import Measure
 
 # Maximum number of bins with a histogram of output lengths; lengths.csv has all bins.
 MOST_DISTRIBUTIONS = 8

@@ -9,8 +9,8 @@ from typing import Any
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.completeness.measure import Completeness
 from posnmt.evaluation.analyse.inputs import Text
+from posnmt.evaluation.analyse.measures import COMPLETENESS
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.evaluation.report.measures import MEASURES
 from posnmt.evaluation.report.significance import show_p
 
 
@@ -89,7 +89,7 @@ def _rate(of: dict[str, Any]) -> Cell:
 
 def _percent(share: float | None, interval: Sequence[float] | None = None) -> Cell:
     """A share as a cell, in percent."""
-    measure = MEASURES["omitted_sentences"]
+    measure = COMPLETENESS["omitted_sentences"]
     low, high = (None, None) if interval is None else (100 * interval[0], 100 * interval[1])
     value = None if share is None else 100 * share
     between = "" if low is None or high is None else measure.between((low, high))

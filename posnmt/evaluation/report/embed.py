@@ -13,14 +13,19 @@ from posnmt.evaluation.report.charts import lines_of
 from posnmt.evaluation.report.examples import Examples
 from posnmt.evaluation.report.figures.canvas import SERIES
 from posnmt.evaluation.report.measures import metrics_of, presentations
+from posnmt.metrics.measure import Measure
+from posnmt.metrics.metric import Metric
 
 # Parts of a page's script, in order: what all pages have, and what that of an analysis has besides.
 SHARED = ("report.js", "tables.js")
 SCRIPTS = (*SHARED, "tested.js", "baseline.js", "difference.js", "examples.js", "browser.js")
 # zlib's default: the highest level takes several times as long, and saves 5 %.
 LEVEL = 6
-# The metric whose disagreements the example browser opens on, if it is measured: it tells single sentences apart best.
-DISAGREED = "chrf"
+
+
+def tells_apart(measure: Measure) -> bool:
+    """Whether the example browser opens with the sentences in which systems differ most by a measure."""
+    return isinstance(measure, Metric) and measure.by_sentence
 
 
 def page_script(parts: Sequence[str] = SCRIPTS) -> str:
@@ -67,6 +72,6 @@ def interactive_parts(results: dict[str, Any], results_text: str, examples: Exam
         "packed_results": packed(results_text),
         "examples": examples,
         "sentence_metrics": metrics,
-        "disagreed": DISAGREED if DISAGREED in metrics else metrics[0],
+        "disagreed": next((name for name in metrics if tells_apart(measures[name])), metrics[0]),
         "packed_examples": packed(examples.text(systems, titles)) if examples and examples.numbers else "",
     }

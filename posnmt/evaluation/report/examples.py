@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from posnmt.base.errors import UserError
+from posnmt.config.numbers import in_digits
 from posnmt.config.writing import EXAMPLES, unsegmented, writing
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.analyse.inputs import Text
-from posnmt.metrics.scores import sentence_scores
+from posnmt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     import numpy as np
-
-# Scores are stored as integers, with one decimal more than the page shows.
-SHOWN = 1
 
 SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
 """Whether all trainings saw a length, from its mark; None: some did."""
@@ -56,7 +56,6 @@ class Examples:
         additive: Additive,
         trained: TrainedLengths,
         wanted: int | None = None,
-        shown_decimals: Mapping[str, int] | None = None,
         language: str | None = None,
     ) -> Examples:
         """The examples of an analysis.
@@ -67,7 +66,6 @@ class Examples:
             additive: the statistics of the outputs, in the same order.
             trained: the source lengths in training.
             wanted: number of sentences, evenly spaced; None: all.
-            shown_decimals: of metrics with scores from elsewhere; that of all others is `SHOWN`.
             language: code of the references' language; None: that of their script.
         """
         import numpy as np
@@ -78,8 +76,8 @@ class Examples:
         shown = [text.lines for text in texts if not text.share]
         rows = additive.rows[numbers, : len(shown) - 2]
         scores = {
-            metric: _integers(sentence_scores(metric, rows[..., columns]).T, (shown_decimals or {}).get(metric, SHOWN))
-            for metric, columns in additive.columns.items()
+            name: _integers(additive.metric(name).score(rows[..., columns], sentences=True).T, additive.metric(name))
+            for name, columns in additive.columns.items()
         }
         words = [len(line.split()) for line in texts[1].lines]
         chosen = lengths[numbers].tolist()
@@ -117,8 +115,22 @@ class Examples:
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def _integers(scores: np.ndarray, shown: int) -> list[list[int]]:
-    """Scores `[M, E]` as integers, with one decimal more than is shown."""
+def parse_examples(text: str) -> int | None:
+    """The number of sentences in the browser, from `all` (None), `none` or a whole number.
+
+    Raises:
+        UserError: it is written otherwise.
+    """
+    if text in ("all", "none"):
+        return None if text == "all" else 0
+    with suppress(ValueError):
+        if (number := int(in_digits(text))) >= 0:
+            return number
+    raise UserError(f"examples are all, none or a whole number; got {text!r}", "--examples", "for example 500")
+
+
+def _integers(scores: np.ndarray, metric: Metric) -> list[list[int]]:
+    """Scores `[M, E]` as integers, with one decimal more than the page shows."""
     import numpy as np
 
-    return np.rint(scores * 10 ** (shown + 1)).astype(int).tolist()
+    return np.rint(scores * 10 ** (metric.decimals + 1)).astype(int).tolist()

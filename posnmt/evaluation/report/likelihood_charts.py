@@ -10,7 +10,7 @@ from posnmt.evaluation.analyse.crossed import LEVEL, Estimate
 from posnmt.evaluation.analyse.length_effects import LengthEffects, Measured
 from posnmt.evaluation.report.charts import Chart, Curve, Panel
 from posnmt.evaluation.report.figures.lines import MOST_BANDS
-from posnmt.evaluation.report.measures import Measure
+from posnmt.metrics.measure import Measure
 
 LOSS = Measure("Loss", "nats per subword, lower is better", 3)
 SHARE = Measure("Share of training", "pairs that reach the position, %", 1, neutral=0)

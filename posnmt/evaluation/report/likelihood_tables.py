@@ -12,6 +12,8 @@ from posnmt.evaluation.analyse.length_effects import BY_SENTENCE, D1, D2, D5, SP
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, csv_text
 from posnmt.evaluation.report.likelihood_charts import LOSS, UNDECIDED, difference_measure
 from posnmt.evaluation.report.measures import Measure
+from posnmt.evaluation.report.likelihood_charts import LOSS, difference_measure
+from posnmt.metrics.measure import Measure
 
 TITLES = {
     D1: "D1: beyond − dense target positions, the same sentences",

@@ -12,7 +12,8 @@ from typing import Any
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.verdict import CHANCE
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.evaluation.report.measures import Measure, higher_is_better, metrics_of, presentations
+from posnmt.evaluation.report.measures import higher_is_better, metrics_of, presentations
+from posnmt.metrics.measure import Measure
 
 TESTS = {
     "paired_bootstrap": "paired bootstrap",

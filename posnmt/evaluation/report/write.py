@@ -61,9 +61,8 @@ def write(
 
     raise_all(place_faults(out))
     results = analysis.results
-    decimals = {name: each["decimals"] for name, each in results["settings"]["scores"].items()}
     shown = Examples.of(
-        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples, decimals,
+        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples,
         results["settings"]["target_language"],
     )  # fmt: skip
     sections = charts(results)

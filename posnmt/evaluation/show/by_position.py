@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.evaluation.report.charts import Chart, Panel
-from posnmt.evaluation.report.measures import Measure
 from posnmt.evaluation.show.sections import SIDES, Group, Section, Shown, Side, curve, marks, on, within
+from posnmt.metrics.measure import Measure
 from posnmt.translate.values import Similarity, VectorNorms
 
 COSINE = Measure("Cosine", "1: the same direction", 2)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.evaluation.report.charts import Chart, Panel
-from posnmt.evaluation.report.measures import Measure
 from posnmt.evaluation.show.sections import SIDES, Group, Section, Sentence, Shown, curve
+from posnmt.metrics.measure import Measure
 from posnmt.translate.values import AttentionMap
 
 KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "target to source"}

@@ -409,9 +409,10 @@ def test_trained_lengths_given_twice_or_not_at_all(run, files):
 
 def test_subword_models_that_do_not_go(run, files):
     with pytest.raises(UserError, match="a subword model is given, but lengths are in words"):
-        run(subword_model=files("sub.model", ["x"]))
-    with pytest.raises(UserError, match="not a SentencePiece model"):
-        run(unit="subwords", subword_model=files("sub.model", ["x"]))
+        run(unit="words", subword_model=files("sub.model", ["x"]))
+    for unit in ("subwords", None):
+        with pytest.raises(UserError, match="not a SentencePiece model"):
+            run(unit=unit, subword_model=files("sub.model", ["x"]))
 
 
 def test_out_that_is_a_file(run, files):

@@ -6,6 +6,7 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.seeds import seed_groups, seed_results, spread, t_tails, welch
+from posnmt.metrics.registry import METRICS
 
 
 def test_names_with_a_seed_belong_together():
@@ -74,7 +75,7 @@ def test_results_of_seeds():
         system("c", 1.0, 1.0), system("d:1", 25.0, 55.0), system("d:2", 25.0, 55.0),
     ]  # fmt: skip
     groups = seed_groups([each["name"] for each in systems])
-    found = seed_results(groups, systems, ["bleu", "ter"], "bonferroni")
+    found = seed_results(groups, systems, {name: METRICS[name] for name in ("bleu", "ter")}, "bonferroni")
     assert [each["name"] for each in found["systems"]] == ["a", "b", "d"]
     first = found["systems"][0]
     assert first["outputs"] == ["a:1", "a:2"]
@@ -87,7 +88,7 @@ def test_results_of_seeds():
         assert test["corrected"][0][1] == pytest.approx(3 * test["p"][0][1])
         assert [test["marks"][0][1], test["marks"][1][0]] == ["<<", ">>"]
         assert abs(test["differences"][1][0]) == 10
-    assert seed_results({}, systems, ["bleu"], "none") is None
+    assert seed_results({}, systems, {"bleu": METRICS["bleu"]}, "none") is None
 
 
 def test_the_order_of_seeds_changes_no_bit():
@@ -95,7 +96,7 @@ def test_the_order_of_seeds_changes_no_bit():
     scores = {"a:1": 0.1, "a:2": 0.2, "a:3": 0.3, "b:1": 0.7, "b:2": 0.9}
     systems = [{"name": name, "overall": {"n": 1, "bleu": score}, "bins": []} for name, score in scores.items()]
     found = [
-        seed_results({"a": names, "b": ["b:1", "b:2"]}, systems, ["bleu"], "none")
+        seed_results({"a": names, "b": ["b:1", "b:2"]}, systems, {"bleu": METRICS["bleu"]}, "none")
         for names in (["a:1", "a:2", "a:3"], ["a:3", "a:2", "a:1"])
     ]
     assert found[0]["welch"] == found[1]["welch"]

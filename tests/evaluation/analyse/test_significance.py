@@ -25,6 +25,7 @@ from posnmt.evaluation.analyse.significance import (
     significance,
     weaker,
 )
+from posnmt.metrics.registry import METRICS
 
 METRIC_OF = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf, "ter": sacrebleu.corpus_ter}
 N = 25
@@ -56,7 +57,7 @@ def score(metric, lines, references):
 def test_paired_bootstrap_counts_wins(additive, metric):
     samples = 200
     scores = resampled_measures(additive, np.zeros(N, int), 1, samples, 3)[metric][:, 0]
-    p, wins = paired_bootstrap(scores, metric, N)
+    p, wins = paired_bootstrap(scores, METRICS[metric], N)
     for a in range(3):
         for b in range(3):
             if a == b:
@@ -289,7 +290,7 @@ def additive_of(rows):
 
 def bootstrap_p(rows, trial):
     scores = resampled_measures(additive_of(rows), np.zeros(len(rows), int), 1, 300, trial)["bleu"][:, 0]
-    return paired_bootstrap(scores, "bleu", len(rows))[0][0, 1]
+    return paired_bootstrap(scores, METRICS["bleu"], len(rows))[0][0, 1]
 
 
 def randomisation_p(rows, trial):

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from metrics_case import texts
+from metrics_case import Scorer, texts
 from report_case import without_figures
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -20,8 +20,7 @@ from posnmt.evaluation.analyse.bins import TrainedLengths
 from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.report.embed import SCRIPTS, content_security_policy, packed, page_script
 from posnmt.evaluation.report.examples import Examples
-from posnmt.metrics.registry import Scorer
-from posnmt.metrics.scores import sentence_scores
+from posnmt.metrics.registry import METRICS
 
 SOURCE = ["ein", "zwei Worte", "jetzt drei Worte", "", "fünf Worte sind es hier"]
 REFERENCE = ["one", "two words", "now three words", "nothing", "here it is five words"]
@@ -35,7 +34,7 @@ def test_scores_of_sentences_are_sacrebleu_s(metric):
     references += ["one", "one two", "", "one two three", "a b c d e"]
     outputs += ["one", "one", "one", "", "v w x y z"]
     oracle = {"bleu": BLEU(effective_order=True), "chrf": CHRF(), "ter": TER()}[metric]
-    found = sentence_scores(metric, Scorer(metric, references).statistics(outputs).astype(float))
+    found = METRICS[metric].score(Scorer(metric, references).statistics(outputs).astype(float), sentences=True)
     expected = [
         oracle.sentence_score(*pair).score for pair in zip(outputs, [[line] for line in references], strict=True)
     ]

@@ -1,0 +1,48 @@
+"""What is measured, and how its values are written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is known of a measure, apart from its values.
+
+    Attributes:
+        title: its name, as people write it.
+        about: what is said of it beside the title; default: which values are better.
+        decimals: number of decimals.
+        signed: whether positive values have a plus sign.
+        neutral: the ideal value of a measure that can be too high or too low, drawn as a line; None: there is none.
+        higher: whether higher values are better; None: neither.
+        unit: of a difference of two values; default: the title.
+        words: its name within a sentence; default: the title.
+    """
+
+    title: str
+    about: str = ""
+    decimals: int = 1
+    signed: bool = False
+    neutral: float | None = None
+    higher: bool | None = None
+    unit: str = ""
+    words: str = ""
+
+    @property
+    def better(self) -> str:
+        """Which values are better, or what it is."""
+        return self.about or {True: "higher is better", False: "lower is better", None: ""}[self.higher]
+
+    def show(self, value: float | None) -> str:
+        """Format a value; a dash for None."""
+        if value is None:
+            return "–"
+        rounded = round(value, self.decimals)
+        sign = "+" if self.signed and rounded > 0 else ""
+        return f"{sign}{rounded:z.{self.decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+    def between(self, interval: Sequence[float] | None) -> str:
+        """Format an interval; empty for None."""
+        return "" if interval is None else f"{self.show(interval[0])} to {self.show(interval[1])}"

@@ -1,0 +1,75 @@
+"""The measures of a study by name: those of outputs, which an analysis has, and those of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from posnmt.base import plugins
+from posnmt.base.errors import nearest
+from posnmt.evaluation.analyse.measures import LENGTHS, measure_of
+from posnmt.metrics.measure import Measure
+from posnmt.metrics.registry import METRICS
+
+SPEEDS = {
+    "training_speed": Measure(
+        "Training speed", decimals=0, higher=True, unit="source tokens a second", words="training speed"
+    ),
+    "decoding_speed": Measure(
+        "Decoding speed", decimals=0, higher=True, unit="source tokens a second", words="decoding speed"
+    ),
+}
+"""Measures of a run, not of sentences."""
+LOSS, NEAR_LONGEST = "loss", "near_longest"
+CLAIMED = {
+    NEAR_LONGEST: Measure(
+        "Near the longest", signed=True, unit="of the outputs",
+        words="share of outputs within a tenth of the longest length in training, less that of references,",
+    ),
+    LOSS: Measure("Loss", decimals=3, higher=False, unit="nats a subword", words="loss"),
+}  # fmt: skip
+"""Measures of claims alone: of output lengths, and of references by position (docs/likelihood.md)."""
+OF_RUNS = {"parameters": Measure("Parameters", decimals=0), **SPEEDS}
+
+
+def measure(name: str) -> Measure:
+    """A measure by its name.
+
+    Raises:
+        UserError: there is none of this name; see `posnmt.metrics.registry.metric`.
+    """
+    return OF_RUNS.get(name) or CLAIMED.get(name) or measure_of(name)
+
+
+def unit(name: str) -> str:
+    """What a measure counts."""
+    about = measure(name)
+    return about.unit or about.title
+
+
+def words(name: str) -> str:
+    """A measure within a sentence."""
+    about = measure(name)
+    return about.words or about.title
+
+
+def _known(*others: str) -> Callable[[str], str]:
+    """A check that a name is that of a metric, which may be from outside posnmt, or one of some other measures."""
+
+    def check(name: str) -> str:
+        if name in METRICS or name in others or plugins.is_class(name) or name in plugins.names("metric"):
+            return name
+        every: Collection[str] = [*METRICS, *plugins.names("metric"), *others]
+        near = nearest(name, every)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise ValueError(f"no measure here is called {name!r}; {hint}choose from {', '.join(every)}")
+
+    return check
+
+
+MetricName = Annotated[str, AfterValidator(_known())]
+OutputMeasure = Annotated[str, AfterValidator(_known(*LENGTHS))]
+ClaimedMeasure = Annotated[str, AfterValidator(_known(*LENGTHS, *CLAIMED, *SPEEDS))]
+ShownMeasure = Annotated[str, AfterValidator(_known(*LENGTHS, *OF_RUNS))]
