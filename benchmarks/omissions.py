@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from posnmt.config.writing import writing
 from posnmt.evaluation.analyse.intervals import percentile_interval
 from posnmt.evaluation.analyse.resample import bootstrap_sums
-from posnmt.metrics.registry import Scorer
-from posnmt.metrics.scores import corpus_scores
+from posnmt.metrics.registry import METRICS, Scorer
 from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Pair, examine, intervals, left_out
@@ -234,9 +233,9 @@ def equality(reference: Sequence[str], outputs: Sequence[Sequence[str]]) -> tupl
     """BLEU of the second output minus that of the first, and the 90 % interval of the paired bootstrap."""
     scorer = Scorer("bleu", list(reference))
     rows = np.stack(scorer.statistics_of([list(each) for each in outputs]), axis=1)
-    [difference] = np.diff(corpus_scores("bleu", rows.sum(0)))
+    [difference] = np.diff(METRICS["bleu"].score(rows.sum(0)))
     sums = np.concatenate([*bootstrap_sums(rows, np.zeros(len(rows), int), 1, SAMPLES, seed=1)])[:, 0]
-    low, high = percentile_interval(np.diff(corpus_scores("bleu", sums))[:, 0], 0.90)
+    low, high = percentile_interval(np.diff(METRICS["bleu"].score(sums))[:, 0], 0.90)
     return float(difference), (float(low), float(high))
 
 

@@ -24,15 +24,12 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import read_json, write_text
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import evidence, speed
-from posnmt.study.claims import SPEEDS as MEASURES_OF_SPEED
-from posnmt.study.adopt import MARK, METRICS, SPEEDS, column_of, folder_of, translations_of
 from posnmt.study.claims import Claim
 from posnmt.study.compatible import compatibility
 from posnmt.study.copied import MARK, OF_RUN, Copy, column_of, name_of
 from posnmt.study.load import load
-from posnmt.study.packed import separated
 from posnmt.study.measures import SPEEDS as MEASURES_OF_SPEED
-from posnmt.study.packed import unpack, unpack_outputs
+from posnmt.study.packed import separated
 from posnmt.study.plan import KINDS, Plan, analyses, plan
 from posnmt.study.steps import documents, measured
 from posnmt.study.study import rules_of

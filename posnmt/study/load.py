@@ -16,12 +16,10 @@ from posnmt.base.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.evaluation.analyse.bins import bins_from_edges
-from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
-from posnmt.study.measures import LOSS
 from posnmt.evaluation.analyse.measures import LENGTHS
 from posnmt.metrics.bleu import check_bleu_tokenizer
 from posnmt.metrics.registry import metric
-from posnmt.study.measures import SPEEDS
+from posnmt.study.measures import CLAIMED, LOSS, SPEEDS
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.scorable import unpredicted, unscorable, unshiftable
@@ -217,7 +215,7 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     for keys, measure, name, shares in wanted:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
             continue  # reported as an unknown name
-        if measure not in (*LENGTHS, *SPEEDS, *analysis.metrics):
+        if measure not in (*LENGTHS, *CLAIMED, *SPEEDS, *analysis.metrics):
             yield keys, f"the analysis {name} does not measure {measure}: its metrics are {', '.join(analysis.metrics)}"
         for share in shares:
             if share and share not in (test.swap or ()):

@@ -37,9 +37,8 @@ def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
         UserError: one cannot be imported, or is not allowed.
     """
     from posnmt.config.systems import SYSTEMS, named
-    from posnmt.model.positions import SCHEMES, scheme_class
     from posnmt.metrics.registry import METRICS, metric
-    from posnmt_position.registry import SCHEMES, scheme_class
+    from posnmt.model.positions import SCHEMES, scheme_class
 
     known: dict[str, tuple[Collection[str], Callable[[str], object]]] = {
         "system": (SYSTEMS, named), "scheme": (SCHEMES, scheme_class), "metric": (METRICS, metric),

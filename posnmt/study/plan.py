@@ -15,9 +15,6 @@ from typing import Any
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.files import is_file
 from posnmt.base.version import FORMAT
-from posnmt.study.claims import SPEEDS
-from posnmt.study.parts import in_key
-from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.study.measures import SPEEDS
 from posnmt.study.parts import in_key, metrics_of, names_of
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING
 from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit, planned, units
 from posnmt.study.claims import Claim, Comparison, Expected
-from posnmt.study.measures import LOSS, SPEEDS
-from posnmt.study.blocks import Trainings, Unit, Variant, planned, units
-from posnmt.study.claims import Claim, Comparison, Expected
 from posnmt.study.estimate import Estimate, Part
-from posnmt.study.measures import SPEEDS
+from posnmt.study.measures import LOSS, SPEEDS
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
 

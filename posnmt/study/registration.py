@@ -22,8 +22,8 @@ from typing_extensions import TypedDict
 from posnmt.base.files import load_json, write_json
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.claims import Claim, Comparison, Scale
-from posnmt.study.measures import LOSS
 from posnmt.study.copied import MARK, Copy
+from posnmt.study.measures import LOSS
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
 from posnmt.study.scorable import has_documents

@@ -18,13 +18,11 @@ from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings
 from posnmt.study.claims import Claim, Comparison, Figures, Scale
-from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS
-from posnmt.study.claims import Claim, Comparison, Figures, Scale
 from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Undecidable, paired
 from posnmt.study.evidence import Evidence, Output, Variant
 from posnmt.study.loss import LossContrast, ScoredText, on_longer_text
-from posnmt.study.measures import SPEEDS, words
+from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS, words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from posnmt.metrics.scores import TITLES
 from posnmt.study.claims import ZONES, Comparison, Figures, Scale
-from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS
-from posnmt.study.claims import Comparison, Figures, Scale
-from posnmt.study.measures import unit, words
+from posnmt.study.measures import LOSS, NEAR_LONGEST, unit, words
 
 if TYPE_CHECKING:
     from posnmt.study.estimate import Estimate

@@ -192,7 +192,7 @@ def test_documents_are_sampled_whole():
     def means(sample):
         return [
             [
-                float(corpus_scores("bleu", np.sum([evidence.counts[row, place, :10] for row in rows], axis=0)))
+                float(METRICS["bleu"].score(np.sum([evidence.counts[row, place, :10] for row in rows], axis=0)))
                 for place in term.places
             ]
             for term in terms

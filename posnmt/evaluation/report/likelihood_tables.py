@@ -11,8 +11,6 @@ from posnmt.evaluation.analyse.crossed import Estimate
 from posnmt.evaluation.analyse.length_effects import BY_SENTENCE, D1, D2, D5, SPARSE_CONTRAST, LengthEffects, Measured
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, csv_text
 from posnmt.evaluation.report.likelihood_charts import LOSS, UNDECIDED, difference_measure
-from posnmt.evaluation.report.measures import Measure
-from posnmt.evaluation.report.likelihood_charts import LOSS, difference_measure
 from posnmt.metrics.measure import Measure
 
 TITLES = {
