@@ -93,17 +93,22 @@ class Table(Section):
             raise ValueError(f"a table of kind {self.kind} needs rows")
         if self.kind == "by-length" and self.published and not self.published_columns:
             raise ValueError("published figures by length need published_columns: the paper's bins may not be ours")
-        width = len(self.published_columns or {"parts": PARTS, "corpora": CORPORA}.get(self.kind, self.rows))
-        if any(len(row) != width for row in self.published):
-            raise ValueError(f"every row of `published` needs {width} figures, one a heading")
+        if self.kind == "scores" and not self.columns:
+            raise ValueError("a table of kind scores needs columns")
         for marks in self.marks:
             if marks.baseline not in self.rows:
                 raise ValueError(f"the baseline {marks.baseline!r} is not one of the rows")
+        return self
+
+    @model_validator(mode="after")
+    def _as_many_figures(self) -> Table:
+        """As many published figures as there are rows and columns for them."""
+        width = len(self.published_columns or {"parts": PARTS, "corpora": CORPORA}.get(self.kind, self.rows))
+        if any(len(row) != width for row in self.published):
+            raise ValueError(f"every row of `published` needs {width} figures, one a heading")
         for name, figures in self.cited.items():
             if len(figures) != len(self.columns):
                 raise ValueError(f"cited {name!r} has {len(figures)} figures for {len(self.columns)} columns")
-        if self.kind == "scores" and not self.columns:
-            raise ValueError("a table of kind scores needs columns")
         for column in self.columns:
             if column.published and len(column.published) != len(self.rows):
                 raise ValueError(

@@ -154,25 +154,29 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
         study_plan.runs.append(PlannedRun(system, training, seed, train, translations))
 
 
+def _of_speeds(recipe: Recipe, variants: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The systems whose speeds claims or a recommendation compare, of those that are run, and for which analyses."""
+    compared = [each for claim in recipe.claims for _, each in claim.comparisons() if each.measure in SPEEDS]
+    asked = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
+    analyses_of = [each.analysis for each in compared]
+    if recipe.recommend is not None:
+        analyses_of += recipe.recommend.analyses
+        asked += [variant for variant in variants if variant[1] == next(iter(recipe.trainings))]
+    return asked, analyses_of
+
+
 def _speed(study_plan: Plan) -> None:
     """Add the step that measures the speeds that claims or a recommendation compare; none without such.
 
     The first seed of each system is measured, on the text of the first analysis that is asked for.
     """
     recipe = study_plan.recipe
-    compared = [each for claim in recipe.claims for _, each in claim.comparisons() if each.measure in SPEEDS]
-    variants = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
-    analyses_of = [each.analysis for each in compared]
     runs = {(run.system, run.training): run for run in study_plan.runs if run.seed == 1}
-    if recipe.recommend is not None:
-        analyses_of += recipe.recommend.analyses
-        variants += [variant for variant in runs if variant[1] == next(iter(recipe.trainings))]
-    variants = [variant for variant in dict.fromkeys(variants) if variant in runs]
-    if not variants:
-        return
+    compared, analyses_of = _of_speeds(recipe, list(runs))
+    variants = [variant for variant in dict.fromkeys(compared) if variant in runs]
     tests = [study_plan.tests.get(recipe.analyses[name].test) for name in analyses_of]
     texts = [of_trainings[""] for of_trainings in tests if of_trainings is not None]
-    if not texts:
+    if not (variants and texts):
         return
     needs = {"test": texts[0]}
     systems = []

@@ -7,7 +7,7 @@ likewise, if values belong to the text: `all@cap=28`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.systems import named
 from posnmt.config.yaml import merge
 from posnmt.study.layout import Figure, Panel
-from posnmt.study.recipe import Recipe, Runs, Scale, System, Training
+from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, System, Training
 from posnmt.study.sweep import Dimension, Sweep, Value, name_of
 
 MARK = "@"
@@ -86,36 +86,39 @@ def expanded(recipe: Recipe) -> Recipe:
     analyses, figures = dict(recipe.analyses), list(recipe.figures)
     for name, sweep in recipe.sweep.items():
         measured = [each for each in dict.fromkeys(sweep.analyses) if each in analyses]
-        of_sweep = [(scale, point) for scale in get_args(Scale) for point in points(recipe, sweep, scale)]
-        for _, point in of_sweep:
+        of_scales = {scale: points(recipe, sweep, scale) for scale in get_args(Scale)}
+        every = list(itertools.chain.from_iterable(of_scales.values()))
+        for point in every:
             system, training = point.base
             systems[point.system] = _system(recipe.systems[system], system, sweep, point.values)
             trainings[point.training] = _training(recipe, training, sweep, point.values)
-        for scale in recipe.scales:
-            here = [point for at, point in of_sweep if at == scale]
-            if here:
-                runs.append(
-                    Runs(
-                        systems=list(dict.fromkeys(point.system for point in here)),
-                        trainings=list(dict.fromkeys(point.training for point in here)),
-                        tests=list(dict.fromkeys(analyses[each].test for each in measured)),
-                        seeds=sweep.seeds,
-                        scales=[scale],
-                    )
-                )
-        for each in measured:
-            old = analyses[each]
-            of_analysis = {
-                "trainings": list(dict.fromkeys([*old.trainings, *(point.training for _, point in of_sweep)]))
-            }
-            if old.systems is not None:
-                of_analysis["systems"] = list(dict.fromkeys([*old.systems, *(point.system for _, point in of_sweep)]))
-            analyses[each] = old.model_copy(update=of_analysis)
+        tests = list(dict.fromkeys(analyses[each].test for each in measured))
+        runs += [_runs(here, tests, sweep, scale) for scale in recipe.scales if (here := of_scales[scale])]
+        analyses |= {each: _with_points(analyses[each], every) for each in measured}
         if not any(figure.sweep == name for figure in recipe.figures):
             numbers = [each.figure for each in figures if isinstance(each.figure, int)]
             figures += _figures(recipe, name, measured, max(numbers, default=0) + 1)
     update = {"systems": systems, "trainings": trainings, "runs": runs, "analyses": analyses, "figures": figures}
     return recipe.model_copy(update=update)
+
+
+def _runs(here: Sequence[Point], tests: list[str], sweep: Sweep, scale: Scale) -> Runs:
+    """The runs of the points at a scale."""
+    return Runs(
+        systems=list(dict.fromkeys(point.system for point in here)),
+        trainings=list(dict.fromkeys(point.training for point in here)),
+        tests=tests,
+        seeds=sweep.seeds,
+        scales=[scale],
+    )
+
+
+def _with_points(analysis: Analysis, every: Sequence[Point]) -> Analysis:
+    """An analysis with points of a sweep."""
+    added = {"trainings": list(dict.fromkeys([*analysis.trainings, *(point.training for point in every)]))}
+    if analysis.systems is not None:
+        added["systems"] = list(dict.fromkeys([*analysis.systems, *(point.system for point in every)]))
+    return analysis.model_copy(update=added)
 
 
 def collapsed(recipe: Recipe) -> Recipe:

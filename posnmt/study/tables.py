@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
@@ -259,13 +259,9 @@ def merge_published(
     keys = [f"{head.group} {head.title}".strip() for head in heads]
     titles = (table.published_columns or keys) if table.published else []
     columns = {title: published.texts([row[place] for row in table.published]) for place, title in enumerate(titles)}
-    ours = [
-        [replace(cell, published=columns[key][number]) if key in columns else cell
-         for key, cell in zip(keys, cells, strict=True)]
-        for number, cells in enumerate(rows)
-    ]  # fmt: skip
     grids = []
     if (keys and table.analysis is not None) or table.kind in ("parts", "corpora"):
+        ours = [_with_figures(cells, keys, columns, number) for number, cells in enumerate(rows)]
         grids.append(_grid(heads, labels, ours, headings))
     rest = [title for title in titles if title not in keys or not grids]
     if rest:
@@ -274,6 +270,16 @@ def merge_published(
     if len(grids) == 2:
         grids = [replace(grid, title=title) for grid, title in zip(grids, ("Ours", "Published"), strict=True)]
     return grids
+
+
+def _with_figures(
+    cells: Sequence[Cell], keys: Sequence[str], columns: Mapping[str, Sequence[str]], row: int
+) -> list[Cell]:
+    """The cells of a row with the published figures of the columns that have some."""
+    return [
+        replace(cell, published=columns[key][row]) if key in columns else cell
+        for key, cell in zip(keys, cells, strict=True)
+    ]
 
 
 def _grid(heads: list[Head], labels: Sequence[str], rows: list[list[Cell]], headings: dict[int, str]) -> Grid:

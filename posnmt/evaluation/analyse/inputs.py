@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,37 +113,17 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
         ter_band: the width of the band of TER's search; None: TER was not measured.
         ter_characters: whether TER counts characters.
     """
-    ter_unit = "characters" if ter_characters else "words"
-    count_ter = length_unit(ter_unit)
     references = [text for text in texts[1:] if not text.system]
-    wanted = [count_ter(text.lines) for text in references] if ter_band is not None else []
+    unit = "characters" if ter_characters else "words"
+    lengths_of = length_unit(unit)
+    wanted = [lengths_of(text.lines) for text in references] if ter_band is not None else []
     warnings: list[tuple[str, int, str]] = []
     for text in texts:
-        role, count = text.file.role, len(text.lines)
-        if findings.count(text.file, BYTE_ORDER_MARK):
-            warnings.append((role, 0, ": began with a byte order mark, which was removed."))
-        if empty := findings.count(text.file, "empty"):
-            gaps = len(references) > 1 and text in references
-            kept = "they are no references of their sentences" if gaps else "they are kept and count"
-            warnings.append((role, empty, f" of {count} lines are empty; {kept}."))
-        if crlf := findings.count(text.file, "crlf"):
-            warnings.append((role, crlf, f" of {count} lines ended in CRLF; the CR was removed."))
-        if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
-            warnings.append(
-                (role, 0, ": looks tokenised; scores of tokenised text do not compare with published ones.")
-            )
+        warnings += _of_lines(text, findings, gaps=len(references) > 1 and text in references)
+        if text.system:
+            warnings += _tokenised(text)
         if text.system and ter_band is not None:
-            lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
-            far = sum(  # an empty line in a further reference is a gap
-                min(abs(length - each) for each in (first, *filter(None, further))) > ter_band
-                for length, (first, *further) in lengths
-            )
-            if far:
-                what = (
-                    f" of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the reference; "
-                    "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
-                )
-                warnings.append((role, far, what))
+            warnings += _far(text, lengths_of(text.lines), wanted, ter_band, unit)
     bare = sum(not line.strip() for line in texts[1].lines)
     if bare and len(references) > 1:
         what = f" of {len(texts[1].lines)} lines are empty in all of them; they are scored against an empty reference."
@@ -153,6 +133,40 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
             if text.lines == other.lines:
                 warnings.append((text.file.role, 0, f": the same text as {other.file.role}."))
     return once(warnings)
+
+
+def _of_lines(text: Text, findings: Findings, gaps: bool) -> Iterator[tuple[str, int, str]]:
+    """Warnings about the lines of a text, as its file has them; `gaps`: empty ones are no references."""
+    role, count = text.file.role, len(text.lines)
+    if findings.count(text.file, BYTE_ORDER_MARK):
+        yield role, 0, ": began with a byte order mark, which was removed."
+    if empty := findings.count(text.file, "empty"):
+        kept = "they are no references of their sentences" if gaps else "they are kept and count"
+        yield role, empty, f" of {count} lines are empty; {kept}."
+    if crlf := findings.count(text.file, "crlf"):
+        yield role, crlf, f" of {count} lines ended in CRLF; the CR was removed."
+
+
+def _tokenised(text: Text) -> Iterator[tuple[str, int, str]]:
+    """A warning about an output that looks tokenised."""
+    if sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
+        yield text.file.role, 0, ": looks tokenised; scores of tokenised text do not compare with published ones."
+
+
+def _far(
+    text: Text, lengths: Sequence[int], references: Sequence[Sequence[int]], band: int, unit: str
+) -> Iterator[tuple[str, int, str]]:
+    """A warning about the lengths of an output, if those of all references are out of the reach of TER's search."""
+    far = sum(  # an empty line in a further reference is a gap
+        min(abs(length - each) for each in (first, *filter(None, further))) > band
+        for length, (first, *further) in zip(lengths, zip(*references, strict=True), strict=True)
+    )
+    if far:
+        what = (
+            f" of {len(text.lines)} lines are more than {band} {unit} longer or shorter than the reference; "
+            "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
+        )
+        yield text.file.role, far, what
 
 
 def once(warnings: Iterable[tuple[str, int, str]]) -> list[str]:

@@ -16,6 +16,7 @@ from posnmt.evaluation.analyse.completeness.labels import Labels, corrected
 from posnmt.evaluation.analyse.completeness.links import aligned
 from posnmt.evaluation.analyse.completeness.split import Line, split
 from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
+from posnmt.evaluation.analyse.measures import COMPLETENESS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,16 +79,14 @@ def completeness(
     texts = [[split(line, there) for line in lines] for lines in outputs.values()]
     forms = (([word.form for word in words(one)], [word.form for word in words(other)]) for one, other in further)
     links = aligned(sources, references, texts, forms)
-    common = function_words(line.forms for line in sources)
-    content = [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]
-    expansion = sum(len(line.forms) for line in references) / max(1, sum(len(line.forms) for line in sources))
+    content, expansion = _content(sources), _word_count(references) / max(1, _word_count(sources))
     sizes = np.array([len(line.sentences) for line in sources], dtype=int)
     lines = np.repeat(np.arange(len(sources)), sizes)
     numbers = np.concatenate([np.arange(size) for size in sizes], dtype=int) if len(sizes) else np.zeros(0, int)
     contents = np.array([np.count_nonzero(each) for each in content], dtype=float)
     blanks = not any(writing(lines[:EXAMPLES]).counts_characters for lines in (source, reference))
     detector = DETECTORS[links.by, blanks]
-    statistics: dict[str, list[np.ndarray]] = {"aligned_source_words": [], "omitted_sentences": [], "sentence_ends": []}
+    statistics: dict[str, list[np.ndarray]] = {name: [] for name in COMPLETENESS}
     margins = np.zeros((len(lines), len(texts)))
     for column, (text, strengths) in enumerate(zip(texts, links.of_texts, strict=True)):
         of_text = evidence(sources, text, content, strengths, expansion)
@@ -101,14 +100,7 @@ def completeness(
     names = list(outputs)[:shown]
     labels = {name: each for name in names if (each := read(name, sizes)) is not None}
     systems = [
-        {
-            "name": name,
-            **rate_of(omitted[:, column], lines),
-            "places": _places(omitted[:, column], lines, numbers, sizes),
-            "worst": _worst(margins[:, column], lines, numbers),
-            "hand": corrected(labels[name], omitted[:, column], lines, numbers) if name in labels else None,
-        }
-        for column, name in enumerate(names)
+        _system(name, margins[:, column], lines, numbers, sizes, labels.get(name)) for column, name in enumerate(names)
     ]
     results = {
         "alignment": links.by,
@@ -117,16 +109,55 @@ def completeness(
         "detector": {"features": list(FEATURES), **asdict(detector)},
         "source_sentences": len(lines),
         "systems": systems,
-        "mcnemar": [
-            dict(zip(("system", "other", "omitted_by_system_only", "omitted_by_other_only", "p"),
-                     (names[one], names[other], *mcnemar(omitted[:, one], omitted[:, other])), strict=True))
-            for one, other in combinations(range(len(names)), 2)
-        ],
+        "mcnemar": _mcnemar(omitted, names),
     }  # fmt: skip
     version = f"alignment:{links.by}|version:posnmt-{__version__}"
     how = f"words:{LETTERS} letters|function words:{FUNCTION_SHARE:.0%}|{version}"
     signatures = dict.fromkeys(("aligned_source_words", "omitted_sentences"), how)
     return Completeness(statistics, signatures, results, _warnings(systems), sources, omitted)
+
+
+def _content(sources: Sequence[Line]) -> list[np.ndarray]:
+    """Which words of each line are no function words."""
+    import numpy as np
+
+    common = function_words(line.forms for line in sources)
+    return [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]
+
+
+def _word_count(lines: Sequence[Line]) -> int:
+    return sum(len(line.forms) for line in lines)
+
+
+def _system(
+    name: str, margins: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: np.ndarray, labels: Labels | None
+) -> dict[str, Any]:
+    """The results of one output.
+
+    Args:
+        name: of the output.
+        margins: `[K]` by how much each sentence counts as omitted.
+        lines, numbers: `[K]` the line of each sentence, and its number in it.
+        sizes: `[N]` sentences of each line.
+        labels: what people say of it.
+    """
+    omitted = margins > 0
+    return {
+        "name": name,
+        **rate_of(omitted, lines),
+        "places": _places(omitted, lines, numbers, sizes),
+        "worst": _worst(margins, lines, numbers),
+        "hand": None if labels is None else corrected(labels, omitted, lines, numbers),
+    }
+
+
+def _mcnemar(omitted: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
+    """McNemar's test of every pair of outputs with sentences `[K, M]` that are omitted."""
+    keys = ("system", "other", "omitted_by_system_only", "omitted_by_other_only", "p")
+    return [
+        dict(zip(keys, (names[one], names[other], *mcnemar(omitted[:, one], omitted[:, other])), strict=True))
+        for one, other in combinations(range(len(names)), 2)
+    ]
 
 
 def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: np.ndarray) -> list[dict[str, Any]]:
