@@ -74,22 +74,20 @@ def search(
         For each sentence its finished hypotheses, best score first: `beam` or more, fewer than twice as many (the last
         step may end several); fewer than `beam` only if the limit allows so few outputs.
     """
-    device, sentences = source.device, source.shape[0]
-    by_subword = scored
+    device, by_subword = source.device, scored
     scored = scored or beam > 1 or len(models) > 1
+    finished = _Finished(bounds, beam, length_penalty, coverage)
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
-    first = torch.arange(sentences, device=device).repeat_interleave(beam)
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
+    alive = list(range(len(bounds)))  # sentence numbers still in the batch
+    first = torch.arange(len(alive), device=device).repeat_interleave(beam)
     for state in selected:
         state.select(first)  # nothing is cached yet; carries of recurrent schemes are repeated k times
-    finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    alive = list(range(sentences))  # sentence numbers still in the batch
-    scores = torch.full((sentences, beam), -torch.inf, device=device)
+    scores = torch.full((len(alive), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
-    written = torch.empty(sentences, beam, 0, dtype=torch.long, device=device)
-    gained = torch.empty(sentences, beam, 0, device=device)  # log-probabilities of `written`, by subword
-    tokens = torch.full((sentences * beam, 1), BOS, device=device)
-    step = 0
+    written = torch.empty(len(alive), beam, 0, dtype=torch.long, device=device)
+    gained = torch.empty(len(alive), beam, 0, device=device)  # log-probabilities of `written`, by subword
+    tokens = torch.full((len(first), 1), BOS, device=device)
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
         following = _following([bounds[sentence] for sentence in alive], written)
@@ -99,19 +97,11 @@ def search(
             coverage.add()
         total = (scores[..., None] + row_scores).flatten(1)
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
-        width = row_tokens.shape[-1]
-        parents = places // width
+        parents = places // row_tokens.shape[-1]
         chosen = row_tokens.view(len(alive), -1).gather(1, places)
         ends = chosen == EOS
-        _collect_ended(
-            finished, alive, candidates, parents, ends, written, gained, bounds, beam, length_penalty, coverage
-        )
-        step += 1
-        going_on = [
-            place
-            for place, sentence in enumerate(alive)
-            if len(finished[sentence]) < beam and bounds[sentence].limit >= step
-        ]
+        finished.add(alive, candidates, parents, ends, written, gained)
+        going_on = [place for place, sentence in enumerate(alive) if finished.goes_on(sentence, written.shape[2] + 1)]
         if not going_on:
             break
         scores, order = candidates.masked_fill(ends, -torch.inf).topk(beam, dim=-1)  # [S,k] the open ones
@@ -131,9 +121,45 @@ def search(
             for state in selected:
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
-    if not scored:
-        return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in finished]
-    return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in finished]
+    return finished.ranked() if scored else finished.unscored()
+
+
+class _Finished:
+    """The hypotheses of each sentence that have ended."""
+
+    def __init__(self, bounds: Sequence[Bounds], beam: int, length_penalty: float, coverage: Coverage | None) -> None:
+        self.bounds, self.beam, self.length_penalty, self.coverage = bounds, beam, length_penalty, coverage
+        self._groups: list[list[Hypothesis]] = [[] for _ in bounds]
+
+    def goes_on(self, sentence: int, step: int) -> bool:
+        """Whether a sentence is not finished after so many steps."""
+        return len(self._groups[sentence]) < self.beam and self.bounds[sentence].limit >= step
+
+    def add(
+        self, alive: list[int], candidates: Tensor, parents: Tensor, ends: Tensor, written: Tensor, gained: Tensor
+    ) -> None:
+        """Add the continuations [S,2k] that end among a sentence's best k."""
+        best = ends[:, : self.beam] & candidates[:, : self.beam].isfinite()
+        full = {sentence for sentence in alive if len(self._groups[sentence]) >= self.beam}  # still in the batch
+        for place, rank in best.nonzero().tolist():
+            sentence = alive[place]
+            if sentence in full:
+                continue
+            parent = int(parents[place, rank])
+            tokens, log_probability = written[place, parent].tolist(), candidates[place, rank].item()
+            penalty = 0.0 if self.coverage is None else self.coverage.penalty(place * self.beam + parent)
+            score = log_probability / (len(tokens) + 1) ** self.length_penalty + penalty
+            ended = len(tokens) < self.bounds[sentence].limit
+            log_probabilities = gained[place, parent].tolist()
+            self._groups[sentence].append(Hypothesis(tokens, log_probability, score, ended, log_probabilities, penalty))
+
+    def ranked(self) -> list[list[Hypothesis]]:
+        """Those of each sentence, best score first."""
+        return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in self._groups]
+
+    def unscored(self) -> list[list[Hypothesis]]:
+        """Those of greedy search without scores."""
+        return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in self._groups]
 
 
 def _following(bounds: Sequence[Bounds], written: Tensor) -> list[Next]:
@@ -167,32 +193,3 @@ def _with_company(going_on: list[int], sentences: int) -> list[int]:
     size = min(sentences, -(-count // step) * step)
     others = sorted(set(range(sentences)).difference(going_on))
     return sorted(going_on + others[: size - count])
-
-
-def _collect_ended(
-    finished: list[list[Hypothesis]],
-    alive: list[int],
-    candidates: Tensor,
-    parents: Tensor,
-    ends: Tensor,
-    written: Tensor,
-    gained: Tensor,
-    bounds: Sequence[Bounds],
-    beam: int,
-    length_penalty: float,
-    coverage: Coverage | None,
-) -> None:
-    """Move the continuations [S,2k] that end among a sentence's best k to its finished hypotheses."""
-    best = ends[:, :beam] & candidates[:, :beam].isfinite()
-    full = {sentence for sentence in alive if len(finished[sentence]) >= beam}  # they have not left the batch yet
-    for place, rank in best.nonzero().tolist():
-        sentence = alive[place]
-        if sentence in full:
-            continue
-        parent = int(parents[place, rank])
-        tokens, log_probability = written[place, parent].tolist(), candidates[place, rank].item()
-        penalty = 0.0 if coverage is None else coverage.penalty(place * beam + parent)
-        score = log_probability / (len(tokens) + 1) ** length_penalty + penalty
-        ended = len(tokens) < bounds[sentence].limit
-        log_probabilities = gained[place, parent].tolist()
-        finished[sentence].append(Hypothesis(tokens, log_probability, score, ended, log_probabilities, penalty))
