@@ -182,34 +182,38 @@ def constrained_search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
     sentences = [_Sentence(row, each, beam, length_penalty) for row, each in enumerate(bounds)]
-    alive, barred = sentences, frozenset(continuing.tolist())
-    tokens = torch.full((len(alive), 1), BOS, device=device)
+    alive, rows, barred = sentences, _rows(sentences), frozenset(continuing.tolist())
+    tokens = torch.full((len(rows), 1), BOS, device=device)
     while alive:
-        width = max(len(sentence.open) for sentence in alive)
-        rows = [(sentence, each) for sentence in alive for each in _filled(sentence.open, width)]
         step = Step(models, states, tokens, [sentence.following(each) for sentence, each in rows], scored=True)
         if coverage is not None:
             coverage.add()
         after = _continuations(step, rows, continuing, barred, 2 * beam)
-        for place, sentence in enumerate(alive):
-            first = place * width
+        for first, sentence in zip(range(0, len(rows), len(rows) // len(alive)), alive, strict=True):
             sentence.advance([*chain(*after[first : first + len(sentence.open)])], coverage)
         keep = [place for place, sentence in enumerate(alive) if sentence.open]
         if not keep:
             break
         kept = torch.tensor(keep, device=device) if len(keep) < len(alive) else None
         alive = [alive[place] for place in keep]
-        width = max(len(sentence.open) for sentence in alive)
-        chosen = [each for sentence in alive for each in _filled(sentence.open, width)]
+        rows = _rows(alive)
         for state in selected:
-            state.select(torch.tensor([each.row for each in chosen], device=device), kept)
-        tokens = torch.tensor([[each.tokens[-1]] for each in chosen], device=device)
+            state.select(torch.tensor([each.row for _, each in rows], device=device), kept)
+        tokens = torch.tensor([[each.tokens[-1]] for _, each in rows], device=device)
     return [sorted(sentence.finished, key=lambda hypothesis: -hypothesis.score) for sentence in sentences]
 
 
-def _filled(open_ones: Sequence[_Open], width: int) -> list[_Open]:
-    """As many hypotheses as the sentence that has most: the first one again, which is computed and not read."""
-    return [*open_ones, *[open_ones[0]] * (width - len(open_ones))]
+def _rows(sentences: Sequence[_Sentence]) -> list[tuple[_Sentence, _Open]]:
+    """The open hypotheses of each sentence, as many as of that which has most.
+
+    A sentence with fewer has its first one again, which is computed and not read.
+    """
+    width = max((len(sentence.open) for sentence in sentences), default=0)
+    return [
+        (sentence, each)
+        for sentence in sentences
+        for each in [*sentence.open, *[sentence.open[0]] * (width - len(sentence.open))]
+    ]
 
 
 def _continuations(
