@@ -9,6 +9,7 @@ Shapes: S sentences, k samples each, N = S x k rows, V vocabulary entries, c can
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -20,9 +21,6 @@ from posnmt.model.base import TranslationModel
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.continuations import Step
 from posnmt.translate.search import Hypothesis
-
-BLOCK = 64
-"""Steps for which random numbers are drawn at a time."""
 
 
 @torch.inference_mode()
@@ -51,42 +49,26 @@ def sample(
         For each sentence its k samples, in the order drawn. Their log-probabilities are the model's own, without
         temperature and truncation.
     """
-    device, sentences = source.device, source.shape[0]
+    device = source.device
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
-    first = torch.arange(sentences, device=device).repeat_interleave(count)
+    first = torch.arange(len(numbers), device=device).repeat_interleave(count)
     for state in states:
         state.select(first)
-    steps = max((each.limit for each in bounds), default=0) + 1
-    generators = [
-        [np.random.Generator(np.random.Philox(key=_key(sampling.seed, number, rank))) for rank in range(count)]
-        for number in numbers
+    samples = [
+        [_Sample(each, _key(sampling.seed, number, rank)) for rank in range(count)]
+        for number, each in zip(numbers, bounds, strict=True)
     ]
-    uniform = torch.empty(0)
-    written: list[list[int]] = [[] for _ in range(sentences * count)]
-    each_gained: list[list[float]] = [[] for _ in written]
-    total = [0.0] * len(written)
-    open_rows = [True] * len(written)
-    alive = list(range(sentences))
-    tokens = torch.full((len(written), 1), BOS, device=device)
-    for step in range(steps):
-        if step % BLOCK == 0:
-            uniform = torch.from_numpy(_uniform(generators, alive)).to(device)
-        following = [after for sentence in alive for after in [bounds[sentence].after(step)] * count]
-        places = torch.tensor(alive, device=device)
-        drawn = Step(models, states, tokens, following, scored=True)
-        chosen = draw(drawn.log_probabilities, uniform[places, :, step % BLOCK].flatten(), sampling)
+    alive = samples  # of the sentences still in the batch
+    tokens = torch.full((len(first), 1), BOS, device=device)
+    for step in range(max(each.limit for each in bounds) + 1):
+        rows = list(chain.from_iterable(alive))
+        drawn = Step(models, states, tokens, [each.bounds.after(step) for each in rows], scored=True)
+        uniform = torch.tensor([each.generator.random() for each in rows], dtype=torch.double, device=device)
+        chosen = draw(drawn.log_probabilities, uniform, sampling)
         gained = drawn.exactly(chosen[:, None])[:, 0].tolist()
-        rows = [sentence * count + rank for sentence in alive for rank in range(count)]
-        for row, token, log_probability in zip(rows, chosen.tolist(), gained, strict=True):
-            if open_rows[row]:
-                total[row] += log_probability
-                open_rows[row] = token != EOS
-                if open_rows[row]:
-                    written[row].append(token)
-                    each_gained[row].append(log_probability)
-        keep = [
-            place for place, sentence in enumerate(alive) if any(open_rows[sentence * count : (sentence + 1) * count])
-        ]
+        for each, token, log_probability in zip(rows, chosen.tolist(), gained, strict=True):
+            each.add(token, log_probability)
+        keep = [place for place, group in enumerate(alive) if any(each.is_open for each in group)]
         if not keep:
             break
         tokens = chosen[:, None]
@@ -97,11 +79,32 @@ def sample(
             tokens = tokens[rows_kept]
             for state in states:
                 state.select(rows_kept, kept)
-    samples = []
-    for row, (text, score) in enumerate(zip(written, total, strict=True)):
-        ended = len(text) < bounds[row // count].limit
-        samples.append(Hypothesis(text, score, score / (len(text) + 1) ** length_penalty, ended, each_gained[row]))
-    return [samples[start : start + count] for start in range(0, len(samples), count)]
+    return [[each.hypothesis(length_penalty) for each in group] for group in samples]
+
+
+class _Sample:
+    """A translation that is being drawn, with its own random numbers."""
+
+    def __init__(self, bounds: Bounds, key: int) -> None:
+        self.bounds, self.generator = bounds, np.random.Generator(np.random.Philox(key=key))
+        self.is_open = True
+        self._tokens: list[int] = []
+        self._gained: list[float] = []  # log-probability of each
+        self._total = 0.0
+
+    def add(self, token: int, log_probability: float) -> None:
+        """Go on with a subword; nothing if the sample has ended, as others of its sentence have not."""
+        if self.is_open:
+            self._total += log_probability
+            self.is_open = token != EOS
+            if self.is_open:
+                self._tokens.append(token)
+                self._gained.append(log_probability)
+
+    def hypothesis(self, length_penalty: float) -> Hypothesis:
+        """The whole sample."""
+        score = self._total / (len(self._tokens) + 1) ** length_penalty
+        return Hypothesis(self._tokens, self._total, score, len(self._tokens) < self.bounds.limit, self._gained)
 
 
 def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
@@ -122,15 +125,6 @@ def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tens
     wanted = (uniform * cumulative[:, -1]).clamp(max=cumulative[:, -1] * (1 - 1e-12))
     places = torch.searchsorted(cumulative, wanted[:, None], right=True)
     return subwords.gather(1, places)[:, 0]
-
-
-def _uniform(generators: Sequence[Sequence[np.random.Generator]], alive: Sequence[int]) -> np.ndarray:
-    """[S,k,BLOCK] numbers uniform in [0,1), those of a sample from its own generator; 0 for sentences that ended."""
-    uniform = np.zeros((len(generators), len(generators[0]), BLOCK))
-    for sentence in alive:
-        for rank, generator in enumerate(generators[sentence]):
-            uniform[sentence, rank] = generator.random(BLOCK)
-    return uniform
 
 
 def _key(seed: int, number: int, rank: int) -> int:

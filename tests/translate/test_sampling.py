@@ -13,7 +13,6 @@ from posnmt.base.errors import UserError
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Sampling
 from posnmt.data.subword import BOS, EOS, PAD, UNK
-from posnmt.translate import sampling
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.sampling import draw
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
@@ -40,14 +39,6 @@ def test_a_temperature_next_to_zero_is_greedy():
     logits = torch.randn(5, 40).log_softmax(-1)
     uniform = torch.full((5,), 0.999, dtype=torch.float64)
     assert draw(logits, uniform, Sampling(temperature=1e-320)).tolist() == logits.argmax(-1).tolist()
-
-
-def test_random_numbers_are_drawn_as_they_are_needed(monkeypatch):
-    """A block at a time gives the samples of all at once, and an output limit costs nothing before it is reached."""
-    models, decode = [build()], drawing(seed=3)
-    samples = flat(translate_subwords(models, sources(5), decode, CPU))
-    monkeypatch.setattr(sampling, "BLOCK", 3)
-    assert flat(translate_subwords(models, sources(5), decode, CPU)) == samples
 
 
 @pytest.fixture(scope="module")
