@@ -152,10 +152,8 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
     Raises:
         UserError: the output exists or has the ending of a compressed file, or there is nothing that could be resumed.
     """
-    if resume and (output is None or is_stream(output)):
-        raise UserError("--resume goes on with a file", "--output", "name the file that was begun")
-    if resume and any(each is None or is_stream(each) for each in inputs):
-        raise UserError("--resume needs the whole input again, and a pipe has been read", "--input", "name a file")
+    if resume:
+        _refuse_streams(output, inputs)
     if output is None or is_stream(output):
         return
     if ending := TextFile("output", output).compression:
@@ -168,10 +166,23 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
         raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
     if folder.exists() and not _is_ours(folder):
         raise UserError("translations are collected there, and it exists", folder, "choose another --output")
-    begun = None if force and not resume else _read(folder)
-    if begun is not None and not resume:
+    if resume:
+        _read(folder)  # which refuses a damaged record
+    elif not force and (begun := _read(folder)) is not None:
         what = f"a translation was begun: {begun.lines:,} lines are kept"
         raise UserError(what, folder, "add --resume to go on, or --force to begin again")
+
+
+def _refuse_streams(output: Path | None, inputs: Sequence[Path | None]) -> None:
+    """Refuse to go on with a translation that is not from files to a file.
+
+    Raises:
+        UserError: as its name says.
+    """
+    if output is None or is_stream(output):
+        raise UserError("--resume goes on with a file", "--output", "name the file that was begun")
+    if any(each is None or is_stream(each) for each in inputs):
+        raise UserError("--resume needs the whole input again, and a pipe has been read", "--input", "name a file")
 
 
 def is_stream(path: Path) -> bool:
