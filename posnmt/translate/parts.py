@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
 from posnmt.base.errors import UserError
@@ -70,6 +70,11 @@ class Parts:
     def longest(self) -> list[list[int]]:
         """The subwords of the longest part of each line."""
         return [max(parts, key=len) for parts in self.encoded]
+
+    def with_subwords(self, others: Mapping[int, list[int]]) -> Parts:
+        """The same parts, some of them with other subwords, by their place among all parts."""
+        flat = iter([others.get(place, ids) for place, ids in enumerate(self.flat)])
+        return replace(self, encoded=[[next(flat) for _ in parts] for parts in self.encoded])
 
     def numbers(self, lines: Iterable[int]) -> list[int]:
         """A number for each part, which determines its samples; `lines` are those of the lines."""
@@ -210,19 +215,21 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: 
     ranks = range(max(len(part.texts) for part in parts))
     in_order = [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks]
     kept = first_ranks(in_order) if is_ranked(decode) else ranks
-    hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in kept]
     links = [part.aligned for part in parts if part.aligned is not None]
     placed = list(zip(accumulate(map(len, texts), initial=0), parts, strict=False))
     return Translation(
         [in_order[rank] for rank in kept],
-        [_joined_hypothesis(of_parts, decode.length_penalty) for of_parts in hypotheses],
+        [
+            _joined_hypothesis([_at(part.hypotheses, rank) for part in parts if part.hypotheses], decode.length_penalty)
+            for rank in kept
+        ],
         whole if any(part.source for part in parts) else [],
         len(texts),
         joined(links, texts).only(kept) if links else None,
         longest_part=max(len(part.source) for part in parts),
-        protected=[each for part in parts for each in part.protected],
-        unknown=[each for part in parts for each in part.unknown],
-        differing=[each for part in parts for each in part.differing],
+        protected=list(chain.from_iterable(part.protected for part in parts)),
+        unknown=list(chain.from_iterable(part.unknown for part in parts)),
+        differing=list(chain.from_iterable(part.differing for part in parts)),
         omitted=[Interval(begin + start, begin + end) for begin, part in placed for start, end in part.omitted],
     )
 

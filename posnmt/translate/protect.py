@@ -102,19 +102,7 @@ class Protected:
         if align and places:
             linked |= zip(places, align(places, [done[place] for place in places]), strict=True)
         for place, removed in self.removed.items():
-            of_part, each = linked[place], done[place]
-            texts = [
-                put_back(removed, text, None if of_part is None else _characters(of_part, rank, each, target))
-                for rank, text in enumerate(each.texts)
-            ]
-            kept = first_ranks(texts) if self.ranked else range(len(texts))
-            done[place] = replace(
-                each,
-                texts=[texts[rank] for rank in kept],
-                hypotheses=[each.hypotheses[rank] for rank in kept if each.hypotheses],
-                aligned=each.aligned and each.aligned.only(kept),
-                protected=removed.contents,
-            )
+            done[place] = self._with_spans(done[place], removed, linked[place], target)
         for place, text in self.passed.items():
             aligned = None if done[place].aligned is None else Aligned([], [[]])
             done[place] = Translation([text], [Hypothesis([], 0.0, 0.0, True)], [], aligned=aligned)
@@ -125,6 +113,23 @@ class Protected:
                 if each.hypotheses and (others := differing(text, each.text, self.own)):
                     done[place] = replace(each, differing=others)
         return done
+
+    def _with_spans(
+        self, translation: Translation, removed: Removed, linked: Aligned | None, target: SideText
+    ) -> Translation:
+        """The translation of a part with its spans; where links are not known, by their share of the words."""
+        texts = [
+            put_back(removed, text, None if linked is None else _characters(linked, rank, translation, target))
+            for rank, text in enumerate(translation.texts)
+        ]
+        kept = first_ranks(texts) if self.ranked else range(len(texts))
+        return replace(
+            translation,
+            texts=[texts[rank] for rank in kept],
+            hypotheses=[translation.hypotheses[rank] for rank in kept if translation.hypotheses],
+            aligned=translation.aligned and translation.aligned.only(kept),
+            protected=removed.contents,
+        )
 
 
 def protect(
@@ -138,25 +143,21 @@ def protect(
         prefixes: the beginning of the translation of each line; a line that has one goes through the model whole.
         terms: of a glossary, which say better what becomes of a word than its characters.
     """
-    rows = parts.flat
-    free = [not prefix for prefix in prefixes] or [True] * len(parts.texts)
+    own, is_on = patterns(decode), decode.protect != "off"
     texts = [BREAKS.sub(" ", text) for of_line in parts.texts for text in of_line]
-    is_free = [each for each, of_line in zip(free, parts.texts, strict=True) for _ in of_line]
-    own = patterns(decode)
-    is_on = decode.protect != "off"
+    given = zip(prefixes or [""] * len(parts.texts), parts.texts, strict=True)
+    may_change = [is_on and not prefix for prefix, of_line in given for _ in of_line]
     lacking: dict[int, list[str]] = {}
     passed: dict[int, str] = {}
     removed: dict[int, Removed] = {}
-    for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
-        spans = find(text, own) if is_on and is_free[place] else []
+    for place, (text, row) in enumerate(zip(texts, parts.flat, strict=True)):
+        spans = find(text, own) if may_change[place] else []
         if UNK in row:
             outside = blanked_at(text, spans)
             if unknown := side.subwords.unknown(side.split(outside)):
                 lacking[place] = unknown
-                if is_on and is_free[place]:
-                    units = [each for each in unread(outside, side) if not _is_term(outside, each, terms)]
-                    spans = joined([*spans, *units])
-        if not is_on or not is_free[place] or not text.strip():
+                spans = joined([*spans, *_unread_and_no_term(outside, side, terms)]) if may_change[place] else []
+        if not may_change[place] or not text.strip():
             continue
         without = remove(text, enclosing(text, spans))
         if not without.has_words:
@@ -166,9 +167,7 @@ def protect(
     encoded = dict(zip(removed, side.encode([each.text for each in removed.values()]), strict=True))
     if decode.join == 1:
         encoded |= {place: [] for place in passed}
-    flat = iter([encoded.get(place, row) for place, row in enumerate(rows)])
-    inside = replace(parts, encoded=[[next(flat) for _ in each] for each in parts.encoded])
-    return Protected(inside, texts, lacking, passed, removed, own, is_on, is_ranked(decode))
+    return Protected(parts.with_subwords(encoded), texts, lacking, passed, removed, own, is_on, is_ranked(decode))
 
 
 def unread(text: str, side: SideText) -> list[Interval]:
@@ -190,9 +189,10 @@ def unread(text: str, side: SideText) -> list[Interval]:
     return intervals
 
 
-def _is_term(text: str, word: Interval, terms: Terms | None) -> bool:
-    """Whether a word belongs to a source term."""
-    return terms is not None and terms.wanted(text) != terms.wanted(blanked_at(text, [word]))
+def _unread_and_no_term(text: str, side: SideText, terms: Terms | None) -> list[Interval]:
+    """The words and signs that the vocabulary cannot spell and that belong to no source term."""
+    units = unread(text, side)
+    return [each for each in units if terms is None or terms.wanted(text) == terms.wanted(blanked_at(text, [each]))]
 
 
 def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:
