@@ -218,36 +218,59 @@ def _gains(
         starts = np.linspace(lines.start, lines.stop - BLOCK, SAMPLE // BLOCK).astype(int).tolist()
         blocks = [range(start, start + BLOCK) for start in starts]
     numbers = np.concatenate([np.arange(block.start, block.stop) for block in blocks])
-    sides = [[line.strip() for line in side] for side in read(blocks)]
-    blank = np.array([not source or not target for source, target in zip(*sides, strict=True)])
-    if blank.all():
+    texts = _Texts(*read(blocks))
+    if not len(texts.rows(0)):
         return numbers, {offset: np.zeros(len(numbers)) for offset in offsets}
-    source, target = (np.log1p([len(line) for line in side]) for side in sides)
-    middle = np.median((target - source)[~blank])
-    tokens = [_without_counters([_tokens(line) for line in side]) for side in sides]
-    counts = [Counter(token for each in side for token in each) for side in tokens]
-    idf = {
-        token: math.log(len(numbers) / max(counts[0][token], counts[1][token]))
-        for token in counts[0].keys() & counts[1].keys()
-    }
-    tokens = [[each & idf.keys() for each in side] for side in tokens]
-    known, residuals, copies = {}, {}, {}
-    for offset in (0, *offsets):
-        rows = np.arange(max(0, -offset), len(numbers) - max(0, offset))
-        known[offset] = rows = rows[~blank[rows] & ~blank[rows + offset]]
-        residuals[offset] = target[rows + offset] - source[rows] - middle
-        shared = (tokens[0][row] & tokens[1][row + offset] for row in rows.tolist())
-        copies[offset] = np.array([min(MOST, sum(idf[token] for token in each)) if each else 0.0 for each in shared])
+    known = {offset: texts.rows(offset) for offset in (0, *offsets)}
+    residuals = {offset: texts.residuals(rows, offset) for offset, rows in known.items()}
     scale = max(LEAST, min(float(np.median(abs(each))) for each in residuals.values() if len(each)))
     fits = {offset: np.zeros(len(numbers)) for offset in known}
     for offset, rows in known.items():
-        fits[offset][rows] = WEIGHT * copies[offset] - np.log1p((residuals[offset] / scale) ** 2)
+        fits[offset][rows] = WEIGHT * texts.copies(rows, offset) - np.log1p((residuals[offset] / scale) ** 2)
     gains = {offset: np.zeros(len(numbers)) for offset in offsets}
     for offset in offsets:
-        texts = {(sides[0][row], sides[1][row], sides[1][row + offset]): row for row in known[offset].tolist()[::-1]}
-        rows = np.array(list(texts.values()), int)  # the first ones with these texts
+        rows = texts.first(known[offset], offset)
         gains[offset][rows] = fits[offset][rows] - fits[0][rows]
     return numbers, gains
+
+
+class _Texts:
+    """Some lines of a source and a target [N], and what of them fits.
+
+    Methods have rows: numbers of source lines [M], each of which is compared with the target line at an offset.
+    """
+
+    def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        self._sides = [[line.strip() for line in side] for side in (sources, targets)]
+        self._blank = np.array([not source or not target for source, target in zip(*self._sides, strict=True)])
+        self._lengths = [np.log1p([len(line) for line in side]) for side in self._sides]
+        tokens = [_without_counters([_tokens(line) for line in side]) for side in self._sides]
+        source, target = (Counter(token for each in side for token in each) for side in tokens)
+        both = source.keys() & target.keys()
+        self._idf = {token: math.log(len(sources) / max(source[token], target[token])) for token in both}
+        self._tokens = [[each & both for each in side] for side in tokens]
+
+    def rows(self, offset: int) -> NDArray[np.int64]:
+        """The lines that are compared at an offset: those without blank ones in their own pair and at the offset."""
+        rows = np.arange(max(0, -offset), len(self._blank) - max(0, offset))
+        return rows[~self._blank[rows] & ~self._blank[rows + offset]]
+
+    def residuals(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.float64]:
+        """r [M]."""
+        source, target = self._lengths
+        return target[rows + offset] - source[rows] - np.median((target - source)[~self._blank])
+
+    def copies(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.float64]:
+        """min(Σ idf(t), c) [M]."""
+        source, target = self._tokens
+        shared = (source[row] & target[row + offset] for row in rows.tolist())
+        return np.array([min(MOST, sum(self._idf[token] for token in each)) if each else 0.0 for each in shared])
+
+    def first(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.int64]:
+        """Of rows with the same three texts, the first one."""
+        source, target = self._sides
+        texts = {(source[row], target[row], target[row + offset]): row for row in rows.tolist()[::-1]}
+        return np.array(list(texts.values()), int)
 
 
 def _without_counters(tokens: Sequence[set[str]]) -> list[set[str]]:
