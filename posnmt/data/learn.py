@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.parallel.processes import ordered_map
-from posnmt.config.schema import Config
+from posnmt.config.schema import Config, Subword
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
 from posnmt.data.encode import CountForms
 from posnmt.data.extend import extended
 from posnmt.data.subword import Reservoir, Subwords
-from posnmt.data.text import SideText, TextPipeline
+from posnmt.data.text import SIDES, SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
 
 REPORT_EVERY = 100_000
@@ -49,22 +49,17 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
     held_out: Reservoir[int] = Reservoir(data.held_out or 0, HELD_OUT_SEED)
-    pipeline = None if settings.text is None else _load_pipeline(config)
+    text = None if settings.text is None else _load_pipeline(config)
     languages = data.source_language, data.target_language
     sides = [
         Words(language, tokeniser, rules=base_code(language) if tokeniser == "moses" else None)
         for language, tokeniser in zip(languages, data.tokenisers, strict=True)
     ]
-    truecased = [words if words.tokeniser == "moses" else None for words in sides]
-    learners = [TruecaseLearner() for _ in sides] if data.truecase and pipeline is None else []
     chunks = _sampled(
         with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out
     )
-    if learners:
-        with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
-            for forms in counted:
-                for learner, of_side in zip(learners, forms, strict=True):
-                    learner.forms.update(of_side)
+    if data.truecase and text is None:
+        _learn_truecasing(sides, chunks, processes)
     for _ in chunks:
         pass
     if "dev" in files:
@@ -79,29 +74,49 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     if not sample.items:
         raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
 
-    held = frozenset(held_out.items)
-    if pipeline is not None:
+    if text is None:
+        say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")
+        text = _learn_subwords(sides, sample.items, settings, processes)
+    else:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
         if settings.pieces == "extended":
-            pipeline = _extended(pipeline, sample.items, config, processes, say)
-        return Learned(pipeline, findings, held)
-    for words, learner in zip(truecased, learners, strict=False):
+            text = _extended(text, sample.items, config, processes, say)
+    return Learned(text, findings, frozenset(held_out.items))
+
+
+def _learn_truecasing(sides: Sequence[Words], chunks: Iterable[Chunk], processes: int) -> None:
+    """Read chunks, and give the sides that Moses tokenises a truecaser."""
+    truecased = [words if words.tokeniser == "moses" else None for words in sides]
+    learners = [TruecaseLearner() for _ in sides]
+    with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
+        for forms in counted:
+            for learner, of_side in zip(learners, forms, strict=True):
+                learner.forms.update(of_side)
+    for words, learner in zip(truecased, learners, strict=True):
         if words is not None:
             words.truecaser = learner.truecaser()
-    say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")
-    source = _tokenised(sides[0], [text for text, _ in sample.items], processes)
-    target = _tokenised(sides[1], [text for _, text in sample.items], processes)
+
+
+def _learn_subwords(
+    sides: Sequence[Words], pairs: Sequence[tuple[str, str]], settings: Subword, processes: int
+) -> TextPipeline:
+    """The pipeline with subwords of some pairs.
+
+    Raises:
+        UserError: the text does not support so large a vocabulary; lists both sides where each has its own.
+    """
+    texts = [_tokenised(words, [pair[side] for pair in pairs], processes) for side, words in enumerate(sides)]
     if settings.shared:
-        shared = Subwords.learn(itertools.chain(source, target), settings, "shared")
-        return Learned(TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared)), findings, held)
+        shared = Subwords.learn(itertools.chain(*texts), settings, "shared")
+        return TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared))
     learned, faults = [], []
-    for role, words, sentences in (("source", sides[0], source), ("target", sides[1], target)):
+    for role, words, sentences in zip(SIDES, sides, texts, strict=True):
         try:
             learned.append(SideText(words, Subwords.learn(sentences, settings, role)))
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
-    return Learned(TextPipeline(learned[0], learned[1]), findings, held)
+    return TextPipeline(learned[0], learned[1])
 
 
 def _extended(
