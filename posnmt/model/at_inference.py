@@ -5,7 +5,7 @@ Each change is the same function of the tokens in one forward pass and step by s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 from posnmt.base.errors import UserError
@@ -13,7 +13,7 @@ from posnmt.config.schema import Positions
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer
-from posnmt_position.seam import Scheme, rotates
+from posnmt_position.seam import rotates
 
 _SERVED = {
     "ntk": "rotations: rope and xpos",
@@ -39,52 +39,50 @@ def change_positions(
     """
     if not positions.changed:
         return
-    factor = positions.interpolate
-    if factor is not None and not model.interpolate(factor):
+    if positions.interpolate is not None and not model.interpolate(positions.interpolate):
         raise UserError(
             "no position scheme of this run can be interpolated",
             folder,
             "leave it out; sinusoids, rope, xpos, shape, cape and randomised support it",
         )
-    if trained is None and (positions.yarn is not None or positions.temperature is not None):
-        name = "yarn" if positions.yarn is not None else "temperature"
-        what = (
-            f"decode.positions.{name} needs the lengths of the training sentences, which the run's record does not have"
-        )
-        raise UserError(what, folder, "train again, or choose another change")
+    measured = [name for name in ("yarn", "temperature") if getattr(positions, name) is not None]
+    if measured and trained is None:
+        what = f"decode.positions.{measured[0]} needs the lengths of the training sentences, which the run's record"
+        raise UserError(f"{what} does not have", folder, "train again, or choose another change")
     lengths = trained or (0, 0)
-    stacks = list(_stacks(model))
-    if positions.ntk is not None:
-        _check("ntk", [scheme.ntk(positions.ntk) for schemes in stacks for scheme in schemes], model, folder)
-    if positions.yarn is not None:
-        done = []
-        for schemes, length in zip(stacks, lengths, strict=False):
-            rotating = [scheme for scheme in schemes if rotates(scheme, 1)]
-            done += [scheme.yarn(positions.yarn, length) for scheme in rotating]
-        _check("yarn", [bool(done) and all(done)], model, folder)  # not one side of two
-    if positions.clip is not None:
-        done = [scheme.clip(positions.clip, positions.group) for schemes in stacks for scheme in schemes]
-        _check("clip" if positions.group is None else "group", done, model, folder)
+    for name, has_effect in _change_schemes(model, positions, lengths):
+        _check(name, has_effect, model, folder)
     if isinstance(model, Transformer):
         model.join_positions(lengths if positions.temperature is not None else None)
     elif positions.temperature is not None:
-        _check("temperature", [], model, folder)
+        _check("temperature", False, model, folder)
 
 
-def _stacks(model: TranslationModel) -> Iterable[list[Scheme]]:
-    """The schemes of the encoder, and those of the decoder."""
-    if isinstance(model, OrderedTranslator):
-        yield model.source.position_schemes()
-        yield model.target.position_schemes()
+def _change_schemes(
+    model: TranslationModel, positions: Positions, lengths: tuple[int, int]
+) -> Iterator[tuple[str, bool]]:
+    """Make the changes that schemes make, one after the other: the name of each, and whether it had an effect."""
+    stacks = [model.source, model.target] if isinstance(model, OrderedTranslator) else []
+    pairs = zip(stacks, lengths, strict=False)
+    schemes = [(scheme, length) for stack, length in pairs for scheme in stack.position_schemes()]
+    if positions.ntk is not None:
+        done = [scheme.ntk(positions.ntk) for scheme, _ in schemes]
+        yield "ntk", any(done)
+    if positions.yarn is not None:
+        done = [scheme.yarn(positions.yarn, length) for scheme, length in schemes if rotates(scheme, 1)]
+        yield "yarn", bool(done) and all(done)  # not one side of two
+    if positions.clip is not None:
+        done = [scheme.clip(positions.clip, positions.group) for scheme, _ in schemes]
+        yield "clip" if positions.group is None else "group", any(done)
 
 
-def _check(name: str, done: list[bool], model: TranslationModel, folder: Path) -> None:
+def _check(name: str, has_effect: bool, model: TranslationModel, folder: Path) -> None:
     """Check that a change had an effect.
 
     Raises:
         UserError: no scheme supports it.
     """
-    if any(done):
+    if has_effect:
         return
     config = model.config
     schemes = dict.fromkeys(choice.scheme for side in (config.encoder, config.decoder) for choice in side.position)
