@@ -14,7 +14,7 @@ Shapes: P positions, d model width, H heads, E distances in one direction, 0 inc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -83,8 +83,7 @@ def express(
     together = f"CTranslate2 cannot express {' + '.join(names)}"
     views = join(schemes, layers)
     tables = [_table(scheme, size) for scheme in schemes if _embeds(scheme)]
-    vectors = [_vectors(view) for view in views]
-    biases = [_biases(view) for view in views]
+    vectors, biases = list(map(_vectors, views)), list(map(_biases, views))
     rotations = [view for view in views[0].rotating if isinstance(view, Rotation)]
     if bool(tables) + any(vectors) + bool(rotations or any(biases)) > 1 or any(len(each) > 1 for each in vectors):
         raise UserError(
@@ -97,13 +96,21 @@ def express(
         return Positions(vectors=[each for [each] in vectors])
     if rotations and not any(biases):
         return Positions(rotation=rotations[0])
-    reaches = [_reach(bias) for bias in biases[0]]
-    reach = size - 1 if None in reaches else max((each for each in reaches if each is not None), default=0)
-    bias = by_bucket(biases[0], heads, reach, side == "decoder") if all(each == biases[0] for each in biases) else None
-    if bias is None:
+    biased = _biased(biases, heads, size, side == "decoder")
+    if biased is None:
         what = "its bias is the same in every layer, and depends on the distance alone"
         raise UserError(f"{together}: {what}", f"model.{side}.position", ELSEWHERE)
-    return Positions(bias=bias, rotation=next(iter(rotations), None), limit=size if None in reaches else None)
+    return replace(biased, rotation=next(iter(rotations), None))
+
+
+def _biased(biases: Sequence[list[LayerPosition]], heads: int, size: int, causal: bool) -> Positions | None:
+    """The biases and masks of all layers as one bias, or None if there is none like them."""
+    if any(each != biases[0] for each in biases):
+        return None
+    reaches = [_reach(bias) for bias in biases[0]]
+    reach = size - 1 if None in reaches else max((each for each in reaches if each is not None), default=0)
+    bias = by_bucket(biases[0], heads, reach, causal)
+    return None if bias is None else Positions(bias=bias, limit=size if None in reaches else None)
 
 
 def by_bucket(views: Sequence[LayerPosition], heads: int, reach: int, causal: bool) -> Tensor | None:

@@ -78,6 +78,12 @@ class Settings:
             languages.append(given or (named.pop() if len(named) == 1 else None))
         return Settings(**{**vars(self), "languages": tuple(languages)})
 
+    @property
+    def ends(self) -> list[str]:
+        """The endings of the cleaned files: the languages, or `source` and `target` where these are the same."""
+        ends = [language or name for language, name in zip(self.languages, rules.NAMES, strict=True)]
+        return list(rules.NAMES) if ends[0] == ends[1] else ends
+
     def rules(self, examples: Sequence[Pair]) -> list[Rule]:
         """The rules for single pairs.
 
@@ -151,9 +157,7 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
     settings = settings.of(texts)
     before = [text.signature() for text in texts]
     chosen = settings.rules([pair for _, pair in itertools.islice(_pairs(texts, "reading"), EXAMPLES)])
-    ends = [language or name for language, name in zip(settings.languages, rules.NAMES, strict=True)]
-    if ends[0] == ends[1]:
-        ends = list(rules.NAMES)
+    ends = settings.ends
     with PlainFiles(out) as files:
         dropped = _dropped(texts, chosen, Duplicates(settings.duplicates, settings.one_target))
         kept = files.write(
