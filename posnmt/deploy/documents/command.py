@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.portions import portions
 from posnmt.deploy.command import elsewhere, refuse_ensemble
 from posnmt.deploy.documents.formats import WHOLE, read
-from posnmt.deploy.documents.segment import Kept, Sentence, divide, has_letters, join
+from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
 from posnmt.translate.command import Chosen, Engine, choose_runs
 from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms
@@ -62,48 +63,67 @@ def translate_document(
     sides = engine.text.source, engine.text.target
     languages = languages or (sides[0].words.language, chosen.target or sides[1].words.language)
     document = read(form, data, name, languages)
-    wanted = [segment for segment in document.segments if segment.has_letters]
-    divided = [divide(segment, languages[0]) for segment in wanted]
-    texts = [
-        (each, segment.line)
-        for segment, parts in zip(wanted, divided, strict=True)
-        for each in parts
-        if has_letters(each.text)
-    ]
+    parts = [_Divided(each, divide(each, languages[0])) for each in document.segments if each.has_letters]
+    texts = [(each, part.segment.line) for part in parts for each in part.lettered]
     with Display() as display:
         report = _Report(name, glossary)
         alone = chosen.decode.model_copy(update={"join": 1})  # neighbours in a document may be a title and a menu
         translated = _translate(engine, alone, texts, report, display, glossary)
-        kept: list[Kept] = []
-        for segment, parts in zip(wanted, divided, strict=True):
-            results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
-            if all(each is not None and each.passed for each in results):
-                segment.passes = True
-                kept.append(Kept(segment.line, " ".join(each.text for each in parts), "text without words"))
-            elif (all if form in WHOLE else any)(each is not None for each in results):
-                placed = [
-                    each.place(translated[id(each)].text if id(each) in translated else each.text) for each in parts
-                ]
-                segment.translated = join(parts, placed)
-        content = document.content()
-        write_whole(output, content)
-        blank = len(document.segments) - len(wanted)
-        done = refused = through = 0
-        for segment, parts in zip(wanted, divided, strict=True):
-            if not segment.passes:
-                results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
-                is_done = segment.translated is not None and None not in results
-                done, refused = done + is_done, refused + (not is_done)
-                if segment.translated is not None:
-                    through += sum(each is not None and not each.passed for each in results)
-        kept = [*document.kept, *kept]
-        display.say(f"note: {through:,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
+        for part in parts:
+            part.place(translated, is_whole=form in WHOLE)
+        write_whole(output, document.content())
+        blank = len(document.segments) - len(parts)
+        through = sum(part.through for part in parts)
+        done = sum(part.is_done for part in parts)
+        passed = [Kept(each.segment.line, each.text, "text without words") for each in parts if each.segment.passes]
+        display.say(f"note: {through:,} of {len(texts):,} sentences in {len(parts):,} segments are translated")
         if blank:
             display.say(f"note: {blank:,} segments without letters are left as they are")
-        for note in [*ledger(done, kept, refused), *document.notes, *engine.notes]:
+        sums = ledger(done, [*document.kept, *passed], len(parts) - len(passed) - done)
+        for note in [*sums, *document.notes, *engine.notes]:
             display.say(f"note: {note}")
         for warning in report.warnings():
             display.say(f"warning: {warning}")
+
+
+@dataclass
+class _Divided:
+    """A segment and its sentences, with the translations of those that have letters; None: one that is refused."""
+
+    segment: Segment
+    sentences: list[Sentence]
+    results: list[Translation | None] = field(default_factory=list)
+
+    @property
+    def lettered(self) -> list[Sentence]:
+        """The sentences with letters."""
+        return [each for each in self.sentences if has_letters(each.text)]
+
+    @property
+    def text(self) -> str:
+        """The text of the segment."""
+        return " ".join(each.text for each in self.sentences)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the whole segment is translated, and written."""
+        return self.segment.translated is not None and None not in self.results
+
+    @property
+    def through(self) -> int:
+        """Sentences that went through the model, of a segment that is written."""
+        written = self.segment.translated is not None
+        return sum(written and each is not None and not each.passed for each in self.results)
+
+    def place(self, translated: dict[int, Translation], is_whole: bool) -> None:
+        """Fill the segment; if it `is_whole`, only where all its sentences are translated."""
+        self.results = [translated.get(id(each)) for each in self.lettered]
+        if all(each is not None and each.passed for each in self.results):
+            self.segment.passes = True
+        elif (all if is_whole else any)(each is not None for each in self.results):
+            texts = [translated[id(each)].text if id(each) in translated else each.text for each in self.sentences]
+            placed = [each.place(text) for each, text in zip(self.sentences, texts, strict=True)]
+            self.segment.translated = join(self.sentences, placed)
 
 
 def choose(
