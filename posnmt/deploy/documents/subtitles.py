@@ -41,43 +41,60 @@ def read_vtt(data: bytes, path: Path) -> RawDocument:
 
 
 def _read(text: Text, is_vtt: bool) -> RawDocument:
-    document = RawDocument(text.encoding, partial(html.escape, quote=False) if is_vtt else str, parts=[text.mark])
+    cues = _Cues(text, is_vtt)
     lines = re.findall(r"[^\n]*\n|[^\n]+", text.content)
-    inside, first, block = False, 0, ""
-    cue: list[str] = []
+    for number, line in enumerate(lines, 1):
+        cues.add(number, line, is_next=number < len(lines) and _is_times(lines[number]))
+    cues.end()
+    return cues.document
 
-    def end_cue() -> None:
-        for raw, number in _speakers(cue, first):
-            _keep_tags(document, raw, number)
+
+class _Cues:
+    """The document that lines give one after the other."""
+
+    def __init__(self, text: Text, is_vtt: bool) -> None:
+        escape = partial(html.escape, quote=False) if is_vtt else str
+        self.document, self._is_vtt = RawDocument(text.encoding, escape, parts=[text.mark]), is_vtt
+        self._is_inside = False  # a cue, of whose text the lines and the number of the first are
+        self._cue: list[str] = []
+        self._first = 0
+        self._block = ""  # what the text of this block is, outside cues
+
+    def add(self, number: int, line: str, is_next: bool) -> None:
+        """The next line; `is_next`: whether one with times follows."""
+        if _is_times(line):
+            self._is_inside, self._block = True, ""
+        elif not line.strip():
+            self._is_inside, self._block = self._is_inside and not self._is_vtt, ""
+        elif self._is_inside and not (ARROW in line if self._is_vtt else is_next and line.strip().isdigit()):
+            self._first = self._first if self._cue else number
+            self._cue.append(line)
+            return
+        elif self._is_vtt or not self._is_inside:
+            self._is_inside = False
+            self._keep(number, line, is_next)
+        self.end()
+        self.document.parts.append(line)
+
+    def end(self) -> None:
+        """The text of a cue ends here, if there is one."""
+        for raw, number in _speakers(self._cue, self._first):
+            _keep_tags(self.document, raw, number)
             dash = match.group() if (match := DASH.match(raw)) else ""
             body = raw[len(dash) :].rstrip("\r\n")
-            pieces = list(_pieces(body, is_vtt))
+            pieces = list(_pieces(body, self._is_vtt))
             segment = RawSegment(body, Segment(number, pieces), _without_empty_lines)
-            document.parts += [dash, segment, raw[len(dash) + len(body) :]]
-        cue.clear()
+            self.document.parts += [dash, segment, raw[len(dash) + len(body) :]]
+        self._cue = []
 
-    for number, line in enumerate(lines, 1):
-        is_next = number < len(lines) and _is_times(lines[number])
-        if _is_times(line):
-            inside, block = True, ""
-        elif not line.strip():
-            inside, block = inside and not is_vtt, ""
-        elif inside and not (ARROW in line if is_vtt else is_next and line.strip().isdigit()):
-            first = first if cue else number
-            cue.append(line)
-            continue
-        elif is_vtt or not inside:
-            inside = False
-            word = line.split(maxsplit=1)[0] if is_vtt and not block else ""
-            is_name = is_vtt and is_next and ARROW not in line
-            block = block or BLOCKS.get(word, "names of cues" if is_name else OUTSIDE)
-            words = TAG.sub("", line.replace(word, "", 1) if word in BLOCKS else line)
-            document.keep(number, html.unescape(words) if is_vtt else words, block)
-            _keep_tags(document, line, number)
-        end_cue()
-        document.parts.append(line)
-    end_cue()
-    return document
+    def _keep(self, number: int, line: str, is_next: bool) -> None:
+        """Record a line outside cues."""
+        word = line.split(maxsplit=1)[0] if self._is_vtt and not self._block else ""
+        is_name = self._is_vtt and is_next and ARROW not in line
+        self._block = self._block or BLOCKS.get(word, "names of cues" if is_name else OUTSIDE)
+        words = TAG.sub("", line.replace(word, "", 1) if word in BLOCKS else line)
+        self.document.keep(number, html.unescape(words) if self._is_vtt else words, self._block)
+        _keep_tags(self.document, line, number)
 
 
 def _is_times(line: str) -> bool:
