@@ -116,6 +116,18 @@ class MarkdownDocument:
         environment: dict[str, Any] = {}
         tokens = _parser().parse(content[begin:], environment)
         self._references = environment.get("references", {})
+        self._read(tokens)
+        for each in [*self._references.values(), *environment.get("duplicate_refs", [])]:
+            self._cover(each["map"], each["title"], "titles of links")
+        last = 0
+        for start, end in [*sorted(self._covered), (len(content), len(content))]:
+            for line in re.compile(r"[^\r\n]+").finditer(content, last, start):
+                self._keep(line.start(), line.group(), "lines that are not read as text")
+            last = max(last, end)
+        self.kept.sort(key=lambda each: each.line)
+
+    def _read(self, tokens: Sequence[Token]) -> None:
+        """Read the blocks of the document."""
         closing = ""  # the end of an element that is not translated, over several blocks
         for before, token in pairwise([Token("", "", 0), *tokens]):
             if closing and token.content:
@@ -134,14 +146,6 @@ class MarkdownDocument:
                 self._cover(token.map, token.content, "directives")
             elif token.type == "inline" and token.content:
                 self._add(before, token)
-        for each in [*self._references.values(), *environment.get("duplicate_refs", [])]:
-            self._cover(each["map"], each["title"], "titles of links")
-        last = 0
-        for start, end in [*sorted(self._covered), (len(content), len(content))]:
-            for line in re.compile(r"[^\r\n]+").finditer(content, last, start):
-                self._keep(line.start(), line.group(), "lines that are not read as text")
-            last = max(last, end)
-        self.kept.sort(key=lambda each: each.line)
 
     def content(self) -> bytes:
         """See `Document`; notes how many translations cannot be written."""

@@ -341,15 +341,7 @@ class _Page:
         self._finish(self._regions[-1])
 
     def _begin(self, token: Token, raw: str) -> None:
-        for at in range(len(self._open) - 1, -1, -1):
-            name = self._open[at]
-            is_bound = name in CLOSED | LISTS or (name in TABLE and token.name not in TABLE)
-            if token.name in ENDED.get(name, ()):
-                self._pop_to(at)
-            elif is_bound or (token.name in ITEMS and name not in LOOSE):
-                break
-        if token.name in HEADINGS and self._open and self._open[-1] in HEADINGS:
-            self._pop()
+        self._end_before(token.name)
         region, own = self._regions[-1], token.own_reason
         around = region.reason if own is None else own
         parts = self._tag(token, raw, around)
@@ -369,6 +361,18 @@ class _Page:
         if region.reason and not reason:
             self._finish(region)
             self._regions.append(_Region(token.name, token.at, len(self._open), "", region.parts))
+
+    def _end_before(self, begun: str) -> None:
+        """Close the elements that the begin of another one ends."""
+        for at in range(len(self._open) - 1, -1, -1):
+            name = self._open[at]
+            is_bound = name in CLOSED | LISTS or (name in TABLE and begun not in TABLE)
+            if begun in ENDED.get(name, ()):
+                self._pop_to(at)
+            elif is_bound or (begun in ITEMS and name not in LOOSE):
+                break
+        if begun in HEADINGS and self._open and self._open[-1] in HEADINGS:
+            self._pop()
 
     def _end(self, token: Token, raw: str) -> None:
         if token.name in ("body", "html"):  # what follows is in the body too

@@ -273,10 +273,7 @@ def _apart(text: str, start: int, end: int, tags: Sequence[tuple[Tag, int]]) -> 
 
 
 def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tuple[str, str]]]]:
-    """A segment's text, and its tags with their places in it, and what else `Place` has.
-
-    Words are two where a tag stands alone between them, and where an element ends and another one begins.
-    """
+    """A segment's text, and its tags with their places in it, and what else `Place` has."""
     pieces = _together(pieces)
     rights = [""]
     for piece in reversed(pieces):
@@ -288,11 +285,7 @@ def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tupl
         text = piece if isinstance(piece, str) else ""
         left = text[-1:] or left
         if isinstance(piece, Tag):
-            if piece.kind == "alone":
-                separates = piece.separates or bool(not piece.joins and WORD.match(left) and WORD.match(right))
-            else:
-                begins = isinstance(follower, Tag) and follower.kind == "open"
-                separates = piece.kind == "close" and begins and left.isalnum() and right.isalnum()
+            separates = _separates(piece, left, right, follower)
             is_behind = piece.kind == "alone" and not separates and bool(left.strip()) and not right.strip()
             ends = piece.kind == "close" or is_behind
             tags.append((replace(piece, separates=separates), length, ends, (left, right)))
@@ -300,6 +293,19 @@ def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tupl
         texts.append(text)
         length += len(text)
     return "".join(texts), tags
+
+
+def _separates(tag: Tag, left: str, right: str, follower: Piece) -> bool:
+    """Whether words are two: where a tag stands alone between them, or an element ends and another one begins.
+
+    Args:
+        left, right: the nearest characters of text.
+        follower: the piece behind the tag.
+    """
+    if tag.kind == "alone":
+        return tag.separates or bool(not tag.joins and WORD.match(left) and WORD.match(right))
+    begins = isinstance(follower, Tag) and follower.kind == "open"
+    return tag.kind == "close" and begins and left.isalnum() and right.isalnum()
 
 
 def _together(pieces: Sequence[Piece]) -> list[Piece]:

@@ -11,7 +11,7 @@ from typing import Any
 from lxml import etree
 
 from posnmt.config.writing import is_alike, is_same
-from posnmt.deploy.documents.segment import Kept, Segment, has_letters
+from posnmt.deploy.documents.segment import Kept, Piece, Segment, has_letters
 from posnmt.deploy.documents.xml import (
     NOT_TRANSLATED,
     PRESERVED,
@@ -125,13 +125,8 @@ class XliffDocument:
         parts = _parts(source)
         are_marked = target not in marks.values() and source not in parts.values()
         is_closed = _is_closed(whole)
-        if is_closed:
-            active.insert(0, (whole, False))
         for key, part in parts.items():
-            around = [(each, choice) for each in _between(part, whole) if (choice := own_choice(each)) is not None]
-            active += around
-            pieces = INLINE.pieces(part, active)
-            active[:] = [each for each in active if each not in around]
+            pieces = _pieces(part, whole, is_closed, active)
             own = marks.get(key) if are_marked else None if unit.is_new else target
             if own is not None and text_of(own).strip():
                 reason = f"already translated (state {state})" if state else "already translated"
@@ -141,8 +136,6 @@ class XliffDocument:
             self.kept += inside
             segment = Segment(part.sourceline, pieces)
             unit.segments[key] = segment if segment.has_letters or not (inside or is_closed) else None
-        if is_closed:
-            active.remove((whole, False))
         if source not in parts.values():
             self.kept += kept(source.sourceline, text_of(source, parts.values()), "text outside segments")
         if target is not None and not unit.is_new:
@@ -212,12 +205,17 @@ def _parts(element: Any) -> dict[str, Any]:
     return parts
 
 
-def _between(part: Any, whole: Any) -> list[Any]:
-    """A part of a source and the elements around it in its unit, the innermost last."""
+def _pieces(part: Any, whole: Any, is_closed: bool, active: Active) -> list[Piece]:
+    """The pieces of a part of a source, by what its unit and the elements around it there say of translation."""
     chain = [part]
     while chain[0].getparent() is not whole:
         chain.insert(0, chain[0].getparent())
-    return chain
+    around = [(each, choice) for each in chain if (choice := own_choice(each)) is not None]
+    closed = [(whole, False)] if is_closed else []
+    active[:] = [*closed, *active, *around]
+    pieces = INLINE.pieces(part, active)
+    active[:] = [each for each in active if each not in [*closed, *around]]
+    return pieces
 
 
 def _is_closed(element: Any) -> bool:
