@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import posnmt_position.testing
+from posnmt.base import plugins
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES, check, scheme_class
@@ -93,8 +94,12 @@ def test_one_line_is_enough_and_leaves_nothing_behind():
 
 
 def test_a_class_may_be_registered(monkeypatch):
+    monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setitem(SCHEMES, "outside", Outside)
     assert scheme_class("outside") is Outside
+    assert plugins.origin("scheme", "outside").target == f"{Outside.__module__}:Outside"
+    assert scheme_class("rope").__name__ == "Rope"
+    assert plugins.origin("scheme", "rope") is None
     assert settings(encoder={}, decoder={"position": [{"scheme": "outside", "rate": 0.1}]}).decoder.layers == 2
     faults = check([SchemeChoice(scheme="outside")], stacks(settings())["encoder"])
     assert faults == [(0, "outside forgets what comes late, so it cannot serve the encoder")]
