@@ -71,6 +71,15 @@ def test_chrf_is_counted_as_sacrebleu_counts_it(alphabet):
     assert Scorer("chrf", references).statistics(outputs).tolist() == oracle
 
 
+def test_chrf_of_as_many_characters_as_a_power_of_two():
+    """Where numbers of n-grams that overflow would not have the first character: 2^13 to the fifth power is 2^65."""
+    alphabet = "".join(map(chr, range(0x4E00, 0x6E00)))
+    references = [alphabet[start : start + 32] for start in range(0, len(alphabet), 32)]
+    outputs = [other[0] + line[1:] for line, other in zip(references, references[1:] + references[:1], strict=True)]
+    oracle = CHRF(references=[references])._extract_corpus_statistics(outputs, None)
+    assert Scorer("chrf", references).statistics(outputs).tolist() == oracle
+
+
 def test_chrf_of_long_and_short_lines_together():
     draw = random.Random(15)
     references = ["".join(draw.choices("abcdef", k=2 ** draw.randint(0, 12))) for _ in range(60)]
