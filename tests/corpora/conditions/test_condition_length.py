@@ -113,13 +113,13 @@ def test_same_input_same_bytes(tmp_path, corpus):
 
 @pytest.mark.parametrize("maximum", [1, 4, 9])
 def test_cap_keeps_what_fits_on_both_sides(tmp_path, maximum):
-    # by source: 1 ... 10; by target: 10 ... 1; the last pair is short on both sides
-    sizes = [*zip(range(1, 11), range(10, 0, -1), strict=True), (1, 1)]
+    # by source: 1 ... 10; by target: 10 ... 1; then a pair that is short on both sides, and one more with a long source
+    sizes = [*zip(range(1, 11), range(10, 0, -1), strict=True), (1, 1), (10, 1)]
     source = write(tmp_path / "s", [words(n) for n, _ in sizes])
     target = write(tmp_path / "t", [words(n) for _, n in sizes])
     manifest = cap(tmp_path / "out", parallel_text(source, target), WORDS, maximum)
     kept = [row for row, (one, other) in enumerate(sizes) if one <= maximum and other <= maximum]
-    for name, given_lines in (("source", lines(source)), ("target", lines(target)), ("lines", range(1, 12))):
+    for name, given_lines in (("source", lines(source)), ("target", lines(target)), ("lines", range(1, 13))):
         assert lines(tmp_path / "out" / f"capped.{name}") == [str(given_lines[row]) for row in kept]
     parts = manifest["statistics"]["parts"]
     assert {name: facts["pairs"] for name, facts in parts.items()} == {
@@ -158,6 +158,21 @@ def test_units(tmp_path):
         assert facts["target"]["tokens"] == target_tokens
     assert choose_unit(None).name == "words"
     assert choose_unit(None, tmp_path / "m.model").name == "subwords"
+
+
+def test_each_side_has_its_own_subword_model(tmp_path):
+    lines_of = {"source": ["der kleine Hund läuft", "ein Hund"] * 30, "target": ["a small dog runs", "a dog"] * 30}
+    models = {}
+    for side, text in lines_of.items():
+        models[side] = Subwords.learn(text, Subword(vocabulary=30), side)
+        models[side].save(tmp_path / f"{side}.model")
+    files = {side: write(tmp_path / side, text) for side, text in lines_of.items()}
+    unit = choose_unit(None, tmp_path / "source.model", tmp_path / "target.model")
+    kept = cap(tmp_path / "out", parallel_text(**files), unit, 100)["statistics"]["parts"]["kept"]
+    for side, text in lines_of.items():
+        of_models = {name: sum(map(len, model.encode(text))) for name, model in models.items()}
+        assert kept[side]["tokens"] == of_models[side]
+        assert of_models["source"] != of_models["target"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +252,13 @@ def test_cap_on_the_command_line_from_tsv_with_odd_lines(tmp_path):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
     facts = manifest["statistics"]
     assert (facts["read"], facts["blank"], facts["carriage_returns_removed"]) == (4, 1, 1)
+
+
+def test_blank_lines_are_no_words_between_blanks(tmp_path):
+    source, target = write(tmp_path / "s", ["a b"] * 20), write(tmp_path / "t", ["c", ""] * 10)
+    done = run("cap", "--source", source, "--target", target, "--max-length", 2, "--out", tmp_path / "out")
+    [told] = [line for line in done.stderr.split("\n") if "single word" in line]
+    assert "target" in told
 
 
 @pytest.mark.parametrize("command", [["length-split"], ["cap", "--max-length", "3"], ["join"]])

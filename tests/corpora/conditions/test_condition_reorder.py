@@ -11,7 +11,8 @@ from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.cli.main import main
 from posnmt.corpora.artificial.pairs import generate
-from posnmt.corpora.conditions.reorder.command import command
+from posnmt.corpora.conditions.reorder.command import Parallel, command, external
+from posnmt.corpora.conditions.reorder.preorder import LONGEST, SHORTEST
 
 
 def write(path, lines):
@@ -119,6 +120,18 @@ def test_another_program_reorders(tmp_path, corpus):
     assert facts["tau_after"] == -facts["tau_before"]
     assert facts["changed"] == 1
     assert command(tmp_path / "alone", [f"x={corpus['text']}"], program=REVERSE)["statistics"].keys() == {"files"}
+
+
+def test_repeated_words_keep_their_order():
+    assert external("cat")([["a", "b", "a"], [], ["c"]], "text") == [[0, 1, 2], [], [0]]
+    assert external(REVERSE)([["a", "b", "a", "c"]], "text") == [[3, 0, 1, 2]]
+
+
+def test_sentences_that_can_be_reordered_in_time_are_learned_from():
+    lengths = [1, SHORTEST, 3, LONGEST, LONGEST + 1, 4]
+    sources = [[f"{length}.{word}" for word in range(length)] for length in lengths]
+    parallel = Parallel(sources, [frozenset()] * len(sources), blank=0, held_out=[2])
+    assert [len(sources[row]) for row in parallel.to_learn()] == [SHORTEST, LONGEST, 4]
 
 
 @pytest.mark.parametrize(

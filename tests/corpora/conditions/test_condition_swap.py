@@ -115,6 +115,13 @@ def test_files_and_facts(tmp_path, source):
     assert manifest["parameters"]["seed"] == 7
 
 
+def test_a_line_whose_swapped_words_are_equal_is_not_changed(tmp_path):
+    text = write(tmp_path / "text", ["a b", "a a", "c d", "", "e"])
+    told = make(tmp_path / "out", text, [1.0])["statistics"]["shares"]["1"]
+    assert (told["swapped_words"], told["changed_lines"]) == (6, 2)
+    assert lines(tmp_path / "out" / "swapped-1.source") == ["b a", "a a", "d c", "", "e"]
+
+
 def test_one_seed_gives_one_text_whatever_other_shares_are_asked_for(tmp_path, source):
     make(tmp_path / "a", source, [0.1, 0.3])
     make(tmp_path / "b", source, [0.3])

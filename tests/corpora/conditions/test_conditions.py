@@ -81,6 +81,17 @@ def test_leaving_without_finish_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_manifest_is_there_only_with_all_files(tmp_path):
+    out = tmp_path / "out"
+    with PlainFiles(out) as files:
+        files.write(("x",), [("a",)])
+        (out / "x" / "mine").mkdir(parents=True)  # another program's, since this one looked
+        with pytest.raises(UserError):
+            files.finish("example", {}, {})
+    assert [path.name for path in out.iterdir()] == ["x"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_output_folder_that_is_a_file(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(UserError, match="output folder is a file"):

@@ -131,6 +131,12 @@ def test_classes_are_of_words_in_like_surroundings():
     assert min(classes.values()) == 2
 
 
+def test_words_that_occur_once_are_rare():
+    sentences = [["a", "b", "c"], ["c", "b", "d", "c"]]
+    assert set(make_vocabulary(sentences, classes=2).classes) == {"b", "c"}
+    assert set(make_vocabulary(sentences, classes=2, largest=1).classes) == {"c"}
+
+
 def test_words_that_are_all_rare_can_be_learned_from():
     model = learn([["a", "b"], ["c", "d"]], [np.array([1.0, 0.0]), np.array([1.0, 0.0])], seed=1)
     assert model.vocabulary.classes == {}
