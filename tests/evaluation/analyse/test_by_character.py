@@ -39,3 +39,4 @@ def test_bytes_of_a_character_share_one():
     ends = np.cumsum([len(sign.encode()) for sign in text])
     np.testing.assert_allclose(np.cumsum(widths)[ends - 1], [1, 2, 3, 4])
     assert character_widths(["▁word", "s", "<unk>"]).tolist() == [5, 1, 1]
+    assert character_widths(["<0xC3>", "<0xA9>", "<0x61>"]).tolist() == [0.5, 0.5, 1]

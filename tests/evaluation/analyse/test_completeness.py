@@ -3,10 +3,13 @@
 import csv
 import random
 
+import numpy as np
 import pytest
 from completeness_case import lines, paragraphs
 
 from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.completeness.evidence import evidence
+from posnmt.evaluation.analyse.completeness.split import split
 from posnmt.evaluation.analyse.measure import Resampling
 
 SOURCES, TARGETS = paragraphs(60, sizes=(1, 2, 3, 4))
@@ -30,6 +33,18 @@ def test_the_omitted_sentences_are_those_that_were_deleted(results):
     worst = {each["line"] - 1: each["sentences"] for each in short["worst"]}
     assert worst.items() <= {number: [place + 1] for number, place in LOST.items()}.items()
     assert len(worst) == 10
+
+
+def test_the_line_that_lacks_most_sentences_is_the_worst(run):
+    sources, targets = paragraphs(40, sizes=(4,))
+    lost = {4: {1}, 9: {0, 2}, 20: {3}}
+    output = [[each for place, each in enumerate(line) if place not in lost.get(number, ())]
+              for number, line in enumerate(targets)]  # fmt: skip
+    [system] = run({"ours": lines(output)}, lines(sources), lines(targets), completeness=True)["completeness"][
+        "systems"
+    ]
+    assert system["worst"][0] == {"line": 10, "sentences": [1, 3]}
+    assert {each["line"] for each in system["worst"][1:]} == {5, 21}
 
 
 def test_measures_by_bin_are_shares_of_their_sentences(results):
@@ -138,6 +153,27 @@ def test_more_text_gives_the_lexicon_more_words(run, files):
 def test_options_of_completeness_need_it(run, option):
     with pytest.raises(UserError, match="completeness"):
         run(**option)
+
+
+def test_sentences_end_by_the_rules_of_the_languages_that_are_named(run):
+    source, target = ["Am 3. Mai war es warm. Gut."], ["It was warm on 3 May. Good."]
+    german, unknown = (
+        run({"ours": target}, source, target, completeness=True, source_language=code, target_language="en")[
+            "completeness"
+        ]
+        for code in ("de", None)
+    )
+    assert german["languages"] == {"source": "de", "target": "en"}
+    assert unknown["languages"]["source"] != "de"
+    assert (german["source_sentences"], unknown["source_sentences"]) == (2, 3)
+
+
+def test_the_words_that_count_are_those_with_content():
+    source, translation = split("the dog", "en"), split("der Kater", "de")
+    links = np.array([[1.0, 0.0], [0.0, 0.0]])  # of `the` alone
+    for content, aligned, linked in (([False, True], 0, 0), ([True, True], 1 / 2, 1), ([False, False], 1 / 2, 0)):
+        of_line = evidence([source], [translation], [np.array(content)], lambda number: links, expansion=1.0)
+        assert (of_line.aligned.tolist(), of_line.linked.tolist()) == ([aligned], [linked])
 
 
 def test_labels_of_no_output(run):

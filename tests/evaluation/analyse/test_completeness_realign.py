@@ -4,14 +4,17 @@ import random
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from completeness_case import lines, paragraphs
 from sacrebleu import corpus_chrf
 
 from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.completeness.realign import realigned
 from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.places import by_place
 from posnmt.evaluation.analyse.settings import Settings
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
@@ -93,6 +96,24 @@ def test_scores_by_place_are_those_of_the_sentences_there(run, tmp_path):
     assert ours["chrf"][0] > ours["chrf"][1] + 1
     assert len((tmp_path / "out/places.csv").read_text().splitlines()) == 4
     assert results["systems"][0]["overall"]["n"] == sum(map(len, sources))
+
+
+def test_sentences_from_the_tenth_on_are_one_place():
+    edits, words = np.arange(13.0), np.full(13, 20.0)
+    additive = Additive.of({"ter": [np.stack([edits, words], axis=1)]}, [words], words)
+    places = by_place(additive, [*range(12), 0], ["ours"], samples=0, seed=1)
+    assert places["labels"] == [*map(str, range(1, 10)), "10-"]
+    assert places["n"] == [2, *[1] * 8, 3]
+    assert places["systems"][0]["ter"] == pytest.approx([100 * 12 / 40, *range(5, 45, 5), 100 * (9 + 10 + 11) / 60])
+
+
+def test_paragraphs_are_cut_by_the_rules_of_their_language(run):
+    source, target = ["Am 3. Mai war es warm. Gut."], ["It was warm on 3 May. Good."]
+    counts = [
+        run({"ours": target}, source, target, realign=True, source_language=code)["systems"][0]["overall"]["n"]
+        for code in ("de", "en")
+    ]
+    assert counts == [2, 3]
 
 
 def test_what_belongs_to_whole_lines_cannot_be_cut(run, files):

@@ -226,3 +226,14 @@ def test_the_worst_sentences_are_those_of_the_average_of_all_systems():
     ]  # fmt: skip
     worst = sorted(range(100), key=lambda s: -average[s])[:5]
     assert np.flatnonzero(worst_by_average(losses)).tolist() == sorted(worst)
+
+
+def test_sentences_without_subwords_make_no_others_bad():
+    losses = random_losses((("a", (1,)),), sentences=100)
+    kept = losses.sentence >= 50
+    half = replace(
+        losses, losses=losses.losses[:, kept], sentence=losses.sentence[kept], position=losses.position[kept],
+        subword=losses.subword[kept],
+    )  # fmt: skip
+    assert worst_by_average(half).sum() == 2
+    assert not worst_by_average(half)[:50].any()

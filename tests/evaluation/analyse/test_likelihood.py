@@ -16,7 +16,7 @@ from posnmt.base.errors import UserError
 from posnmt.data.exposure import exposure, percentile
 from posnmt.evaluation.analyse.designs import AFTER_BOUNDARY
 from posnmt.evaluation.analyse.length_claims import SCOPE
-from posnmt.evaluation.analyse.likelihood import EncodedTest, document_numbers
+from posnmt.evaluation.analyse.likelihood import Design, EncodedTest, document_numbers, expect
 from posnmt.evaluation.analyse.losses import Scored
 from posnmt.evaluation.analyse.losses_files import read_losses
 from posnmt.evaluation.analyse.preceding import MOST, SHORT, swap_designs
@@ -267,6 +267,14 @@ def test_sentences_beyond_a_table_are_counted_and_left_out(place):
     files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
     [line] = refused("score", place / "learned-1", "--by-position", *files, "--shift", 31)
     assert "position tables" in line
+
+
+@pytest.mark.parametrize("side", ["sources", "targets"])
+def test_a_text_fits_a_table_with_its_special_symbol(place, side):
+    texts = {"sources": [[5], [5], [5]], "targets": [[5], [5], [5]], side: [[5] * length for length in (29, 30, 31)]}
+    test = EncodedTest(**texts, characters=np.ones(3, int), documents=np.arange(3))
+    expected = expect(Run.open(place / "learned-1"), test, {"plain": Design.plain(test)})["plain"]
+    assert expected.defined.tolist() == [True, True, False]
 
 
 def test_other_vocabularies_are_compared_by_character(place):

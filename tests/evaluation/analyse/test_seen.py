@@ -11,7 +11,7 @@ from prepare_case import SOURCE, TARGET, configure, write
 from posnmt.data.prepare import prepare, store_folder
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.measure import Resampling
-from posnmt.evaluation.analyse.seen import Seen, seen_in_store, training_store
+from posnmt.evaluation.analyse.seen import Seen, Watch, seen_in_store, training_store
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.run.run import Run
 
@@ -72,6 +72,12 @@ def test_a_training_text_is_looked_through(tmp_path):
     assert seen == [{"sentences": 100, "sources": 2, "pairs": None, "place": str(tmp_path / "training")}]
     assert warnings[0].startswith(f"2 of 100 test sentences are in the training text {tmp_path / 'training'}: scores")
     assert f"warning: {warnings[0]}" in said
+
+
+def test_an_empty_line_is_no_sentence():
+    watch = Watch(["a b", "", " ", "c"], "train.en")
+    assert list(watch.passing(["", "c ", "d"])) == ["", "c ", "d"]
+    assert watch.seen == Seen(2, 1, None, "train.en")
 
 
 def test_a_training_text_and_a_store_each_have_their_warning(tmp_path):
