@@ -8,6 +8,7 @@ import pytest
 from little_memory import little_memory
 
 from posnmt.base.errors import UserError, UserErrors, is_out_of_memory, raise_all
+from posnmt.cli.group import Group
 from posnmt.cli.main import main
 
 
@@ -82,3 +83,36 @@ def test_commands_refuse_numbers_with_underscores(arguments: list[str], capsys: 
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     assert arguments[-1].rpartition("=")[2] in line or "swapped" in line or "samples" in line
+
+
+def ended(command: click.Group, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, list[str]]:
+    """The exit status of a command, and what it said."""
+    with pytest.raises(SystemExit) as exit_:
+        command.main(arguments)
+    return exit_.value.code, [line for line in capsys.readouterr().err.splitlines() if line]
+
+
+def test_an_argument_that_is_not_utf_8_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = ended(main, ["train", "a.yaml", "--out", "run\udcff"], capsys)
+    assert status == 2
+    assert [line.count("run\\udcff") for line in lines] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "lines"),
+    [(MemoryError(), 2, 1), (RuntimeError("Resource temporarily unavailable"), 2, 1), (KeyboardInterrupt(), 130, 1)],
+)
+def test_how_a_command_ends(error: BaseException, status: int, lines: int, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise error
+
+    code, said = ended(Group(commands={"fail": click.Command("fail", callback=fail)}), ["fail"], capsys)
+    assert (code, len(said)) == (status, lines)
+
+
+def test_a_fault_of_ours_is_no_error_of_the_user() -> None:
+    def fail() -> None:
+        raise RuntimeError("a matrix was expected")
+
+    with pytest.raises(RuntimeError, match="matrix"):
+        Group(commands={"fail": click.Command("fail", callback=fail)}).main(["fail"])

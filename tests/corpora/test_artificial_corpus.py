@@ -6,6 +6,7 @@ from statistics import fmean
 import pytest
 
 from artificial_reader import Reader
+from commands import run
 from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.lexicon import make_lexicon
 from posnmt.corpora.artificial.pairs import command
@@ -46,6 +47,13 @@ def test_command_writes_disjoint_sets_and_says_what_they_are(tmp_path):
         assert facts["displacement"]["mean"] == round(fmean(moved), 3)
         assert facts["displacement"]["maximum"] == max(moved)
     assert len((tmp_path / "out" / "lexicon.tsv").read_text("utf-8").split("\n")) == 120 + 1
+
+
+def test_the_size_of_the_lexicon_on_the_command_line(tmp_path):
+    sizes = ["--train", 9, "--dev", 9, "--test", 9]
+    run("condition", "artificial", "--out", tmp_path / "out", *sizes, "--lexicon", 50)
+    assert len((tmp_path / "out" / "lexicon.tsv").read_text("utf-8").splitlines()) == 50
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["parameters"]["lexicon"] == 50
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes(tmp_path):

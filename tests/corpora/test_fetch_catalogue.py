@@ -125,3 +125,6 @@ def test_the_list():
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(catalogue())
     some = CliRunner().invoke(main, ["data", "list", "zh-en", "--json"])
     assert all(one["pair"] == ["zh", "en"] for one in json.loads(some.stdout).values())
+    papers = [CliRunner().invoke(main, ["data", "list", word, "--json"]).stdout for word in ("R19", "r19")]
+    assert papers[0] == papers[1]
+    assert 0 < len(json.loads(papers[0])) < len(catalogue())

@@ -238,6 +238,7 @@ def test_the_language_of_to_is_that_of_the_document(tmp_path):
     [
         (["--nbest", 2], "a document is translated as a whole (--nbest)"),
         (["--format", "jsonl"], "a document is translated as a whole (--format)"),
+        (["--join", 2], "a document is translated as a whole (--join)"),
         (["--languages", "en"], "a pair is two languages, such as en-de; got 'en' (--languages)"),
         (["--languages", "en-de", "--document", "lines"], "lines have no languages"),
         (["--input", "none.html"], "input does not exist"),

@@ -225,6 +225,16 @@ def test_the_subwords_of_opennmt_are_among_the_files(tmp_path):
     }
 
 
+@pytest.mark.parametrize("given", [("--source-subwords",), ("--subwords", "--source-subwords", "--target-subwords")])
+def test_the_subwords_of_opennmt_are_of_both_sides_in_one_way(given, tmp_path):
+    path, model = onmt_checkpoint.write(tmp_path / "model.pt"), tmp_path / "spm.model"
+    model.write_bytes(marian.spm("source"))
+    options = [part for option in given for part in (option, model)]
+    [line] = refused("import", "opennmt-py", path, *options, "--languages", "en-fr", "--out", tmp_path / "run")
+    assert all(option in line for option in ("--subwords", "--source-subwords", "--target-subwords"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_segmented_text_is_split_at_its_blanks(words):
     text = Run.open(words).text()
     ids = text.source.encode([SOURCE[0], "unheard of", ""])

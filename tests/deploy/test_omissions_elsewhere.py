@@ -74,6 +74,18 @@ def test_a_server_translates_as_the_command_line_does(served, folder, line):
     assert served.post("/v1/translate", {"text": line, "complete": "all"})[0] == 400
 
 
+def test_a_server_has_the_settings_that_it_is_started_with(folder, line):
+    [whole] = posnmt.load(folder / "run").translate([line], split="off", complete="off")
+    server = Serving(folder / "run", "--split", "off", "--complete", "off")
+    try:
+        [text] = server.post("/v1/translate", {"text": line})[1]["translations"]
+        [warned] = server.post("/v1/translate", {"text": line, "complete": "warn"})[1]["translations"]
+    finally:
+        server.end()
+    assert (text["text"], text["lines"][0]["omitted"]) == (whole, [])
+    assert len(warned["lines"][0]["omitted"]) == 1
+
+
 def test_a_server_says_how_many_sentences_the_training_lines_had(served, folder):
     [model] = served.get("/v1/models")[1]
     counts = posnmt.Run.open(folder / "run").sentences_per_line

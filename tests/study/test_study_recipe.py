@@ -13,6 +13,7 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
+from commands import refused, run
 from posnmt.base.errors import UserError, UserErrors
 from posnmt.base.version import FORMAT
 from posnmt.config import segmenters
@@ -134,6 +135,16 @@ def test_a_training_has_the_format_of_its_configuration_in_its_key(tmp_path: Pat
         name: step.settings["config"].get("format") for name, step in made.steps.items() if "config" in step.settings
     }
     assert {name for name, number in of_kind.items() if number == FORMAT} == {*made.trainings}
+
+
+def test_another_recipe_or_scale_than_that_of_a_study_is_refused(tmp_path: Path) -> None:
+    path, out = written(tmp_path, SMALL), tmp_path / "study"
+    out.mkdir()
+    save_request(plan(load(path), "smoke", None), out)
+    assert run("study", "status", path, "--scale", "smoke", "--out", out) == run("study", "status", "--out", out)
+    for named in (["neishi2019"], ["--scale", "paper"]):
+        [line] = refused("study", "status", *named, "--out", out)
+        assert named[-1] in line
 
 
 def test_only_some_steps_and_what_they_need(tmp_path: Path) -> None:

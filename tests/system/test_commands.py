@@ -261,6 +261,8 @@ def test_systems():
     assert sorted(line.split()[0] for line in [*lines(first)[1:], *lines(others)[1:]]) == sorted(SYSTEMS)
     out, _ = run("systems", "relative", "--vocabulary", 16004)
     assert "68,787,332" in out
+    sizes = [json.loads(run("systems", "relative", "--size", size, "--json")[0]) for size in ("tiny", "base", "big")]
+    assert sizes[0]["parameters"] < sizes[1]["parameters"] == 68_787_332 < sizes[2]["parameters"]
     out, _ = run("systems", "transformer", "--vocabulary", 40004, "--json")
     assert json.loads(out)["parameters"] == 105_624_644
     out, _ = run("systems", "--parts")
