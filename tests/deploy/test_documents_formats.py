@@ -195,12 +195,14 @@ def test_paragraphs():
     assert shouted("text", text) == "\ufeffONE LINE&\r\n\r\n  TWO  &\nTHREE&"
 
 
-def test_wrapped_paragraphs():
-    text = "one two three\nfour\n \n  five\nsix seven\n"
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_wrapped_paragraphs(end):
+    text = "one two three\nfour\n \n  five\nsix seven\n".replace("\n", end)
     document = opened("wrapped", text)
     assert texts(document) == [(1, "one two three four"), (4, "five six seven")]
     document.segments[0].translated = ["eins zwei drei vier fünf sechs"]
-    assert document.content().decode() == "eins zwei\ndrei vier\nfünf sechs\n \n  five\nsix seven\n"
+    new = "eins zwei\ndrei vier\nfünf sechs\n \n  five\nsix seven\n"
+    assert document.content().decode() == new.replace("\n", end)
 
 
 def test_a_wrapped_word_of_a_script_without_blanks_is_whole():

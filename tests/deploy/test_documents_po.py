@@ -127,6 +127,12 @@ def test_plural_forms_are_those_of_the_header(forms, expected):
     assert f"msgstr[0]{written}" == "".join(f'msgstr[{n}] "{form}"\n' for n, form in enumerate(expected))
 
 
+def test_escapes_are_read_as_c_reads_them():
+    document = opened("po", po(r'msgid "\x4Fne \117ne\t\"o\x6ee\""' + '\nmsgstr ""\n'))
+    [segment] = document.segments
+    assert "".join(each if isinstance(each, str) else each.content for each in segment.pieces) == 'One One\t"one"'
+
+
 def test_a_plural_form_that_is_there_stays():
     message = po('msgid "cat"\nmsgid_plural "cats"\nmsgstr[0] ""\nmsgstr[1] "Katzen"\n')
     assert shouted("po", message).endswith('msgstr[0] "CAT"\nmsgstr[1] "Katzen"\n')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from commands import run
 from posnmt.base.errors import UserError
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
-from posnmt.deploy.server.command import listening
+from posnmt.deploy.server.command import is_loopback, listening
 from posnmt.deploy.server.languages import (
     LANGUAGES,
     ONE_LANGUAGE,
@@ -31,10 +32,11 @@ from posnmt.deploy.server.languages import (
     match,
     scripts_of,
 )
+from posnmt.deploy.server.libretranslate import routes
 from posnmt.deploy.server.metrics import Metrics
-from posnmt.deploy.server.models import Choice, choices, load
+from posnmt.deploy.server.models import Choice, Models, choices, load
 from posnmt.deploy.server.queue import Job, Queue, Search
-from posnmt.deploy.server.refusal import Refusal
+from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
@@ -321,6 +323,34 @@ def test_a_file_of_keys_that_is_not_utf_8_is_named_with_its_line(tmp_path):
 def test_a_host_that_is_no_name_is_refused(host):
     with pytest.raises(UserError, match="this host has no address: not a host name"), listening(host, 0):
         pass
+
+
+@pytest.mark.parametrize(("host", "private"), [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_who_reaches_a_server(host, private):
+    with listening(host, 0) as listener:
+        assert is_loopback(listener) is private
+
+
+def test_the_first_of_two_models_for_the_same_languages_answers():
+    languages = {"first": ("en", "de"), "second": ("en", "de"), "other": ("fr", "de"), "third": ("en", "fr")}
+    models = Models([SimpleNamespace(name=name, source=one, target=two) for name, (one, two) in languages.items()])
+    assert models.between("en-US", "de").name == "first"
+    assert (models.between("fr", "de").name, models.between("en", "fr").name) == ("other", "third")
+    assert models.between("fr", "fr") is None
+    assert (models.sources_of("de"), models.targets_of("en")) == (["en", "fr"], ["de", "fr"])
+
+
+def test_a_server_whose_thread_has_ended_cannot_translate():
+    thread = threading.Thread()
+    service = SimpleNamespace(models=SimpleNamespace(all=[SimpleNamespace(worker=thread)]))
+    [health] = [each.endpoint for each in routes(service).routes if each.path == "/health"]
+    thread.start()
+    thread.join()
+    assert asyncio.run(health()).status_code == 503
+
+
+def test_when_a_request_may_be_sent_again():
+    assert [later("too much", seconds).headers["Retry-After"] for seconds in (0.01, 0.6, 7.4)] == ["1", "1", "7"]
 
 
 def test_characters_that_a_full_queue_refuses_do_not_count_for_the_rate():
