@@ -10,27 +10,19 @@ import click
 import pytest
 
 import posnmt
-from commands import refused
+from commands import all_commands, refused
 from posnmt.base.errors import UserError
 from posnmt.cli.group import LESS_MEMORY
-from posnmt.cli.main import main
 from untrained import LEARNED, untrained
 
 PACKAGE = Path(posnmt.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
-def all_commands(group=main, path=()):
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from all_commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
-
-
 OPTIONS = {
-    name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    for name, command in all_commands()
+    " ".join(path): {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for path, command in all_commands()
+    if not isinstance(command, click.Group)
 }
 EXIST = {"--help"}.union(*OPTIONS.values())
 

@@ -6,7 +6,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -15,6 +15,7 @@ import click
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
+from posnmt.base.named import named
 
 SPLIT = "as-trained", "sentences", "auto", "huge", "off"
 COMPLETE = "as-trained", "mend", "warn", "off"
@@ -118,6 +119,15 @@ def _in_digits(kind: click.ParamType) -> click.ParamType:
     return numbers
 
 
+def _with_digits(command: click.Command) -> click.Command:
+    """A command all of whose numbers are written in digits."""
+    for each in _parameters(command):
+        is_number = isinstance(each.type, click.types.IntParamType | click.types.FloatParamType)
+        if is_number and "convert" not in vars(each.type):
+            each.type = _in_digits(each.type)
+    return command
+
+
 def _parameters(command: click.Command) -> Iterator[click.Parameter]:
     """The parameters of a command and of those in it."""
     yield from command.params
@@ -137,7 +147,16 @@ LESS_MEMORY = {
 
 
 class Group(click.Group):
-    """The command group: user errors are printed as `error: …` with status 2, and an interruption exits with 130."""
+    """The command group: user errors are printed as `error: …` with status 2, and an interruption exits with 130.
+
+    Args:
+        found: commands that are imported when they are asked for: name → `module:object`, in their order.
+    """
+
+    def __init__(self, *args: Any, found: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.found = found or {}
+        self.commands.update(dict.fromkeys(self.found))  # type: ignore[arg-type]  # names, of which click suggests one
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command, and convert user errors into exit statuses."""
@@ -171,13 +190,6 @@ class Group(click.Group):
             sys.exit(2)
         sys.exit(0)
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, all of whose numbers are written in digits."""
-        for each in _parameters(cmd):
-            if isinstance(each.type, click.types.IntParamType | click.types.FloatParamType):
-                each.type = _in_digits(each.type)
-        super().add_command(cmd, name)
-
     @staticmethod
     def _needs_less() -> str:
         """What the user can do where the memory is too small."""
@@ -205,3 +217,16 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of their definition."""
         return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name."""
+        if cmd_name in self.found and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = named(self.found[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is to run, all of whose numbers are written in digits, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _with_digits(command), rest

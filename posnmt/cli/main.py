@@ -20,20 +20,30 @@ from posnmt.base.errors import UserError
 from posnmt.base.extras import requires
 from posnmt.base.runtime import ENVIRONMENT
 from posnmt.base.version import __version__
-from posnmt.cli.analyse import analyse
-from posnmt.cli.condition import condition
-from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
-from posnmt.cli.importing import import_
-from posnmt.cli.new import new
-from posnmt.cli.serve import serve
-from posnmt.cli.show import show
-from posnmt.cli.study import study
-from posnmt.cli.translate import score, translate
 from posnmt.run.options import HINTS, SETS, TrainOptions
 
+COMMANDS = {
+    "demo": "posnmt.cli.main:demo",
+    "systems": "posnmt.cli.main:systems",
+    "prepare": "posnmt.cli.main:prepare",
+    "train": "posnmt.cli.main:train",
+    "translate": "posnmt.cli.translate:translate",
+    "score": "posnmt.cli.translate:score",
+    "export": "posnmt.cli.main:export",
+    "analyse": "posnmt.cli.analyse:analyse",
+    "condition": "posnmt.cli.condition:condition",
+    "data": "posnmt.cli.data:data",
+    "import": "posnmt.cli.importing:import_",
+    "new": "posnmt.cli.new:new",
+    "serve": "posnmt.cli.serve:serve",
+    "show": "posnmt.cli.show:show",
+    "study": "posnmt.cli.study:study",
+}
+"""Command → its function; imported when it is asked for."""
 
-@click.group(cls=Group, context_settings=COMMAND)
+
+@click.group(cls=Group, found=COMMANDS, context_settings=COMMAND)
 @click.version_option(__version__, prog_name="posnmt")
 def main() -> None:
     """Neural machine translation with exchangeable position schemes.
@@ -46,7 +56,7 @@ def main() -> None:
     os.environ.update({**ENVIRONMENT, **os.environ})
 
 
-@main.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
 @click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each system's training")
 @click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
@@ -69,7 +79,7 @@ def demo(out: Path, updates: int, seed: int) -> None:
     click.echo(str(page))
 
 
-@main.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND)
 @click.argument("system", required=False)
 @click.option(
     "--vocabulary",
@@ -125,7 +135,7 @@ def _part(part: dict[str, Any]) -> str:
     return "\n".join([f"{part['kind']} {part['name']}{origin}: {part['about']}", *options])
 
 
-@main.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
@@ -175,7 +185,7 @@ def train_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@main.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @train_options
 @click.option(
@@ -223,11 +233,7 @@ def train(
         click.echo(str(run.folder))
 
 
-main.add_command(translate)
-main.add_command(score)
-
-
-@main.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--format",
@@ -281,13 +287,3 @@ def export(
     else:
         write(run, kind, out, checkpoint, positions, precision, say)
     click.echo(str(out))
-
-
-main.add_command(analyse)
-main.add_command(condition)
-main.add_command(data)
-main.add_command(import_)
-main.add_command(new)
-main.add_command(serve)
-main.add_command(show)
-main.add_command(study)

@@ -1,12 +1,12 @@
 """Several mistakes told together, and errors that mean too little memory."""
 
 import threading
-from collections.abc import Iterator
 
 import click
 import pytest
 from little_memory import little_memory
 
+from commands import all_commands
 from posnmt.base.errors import UserError, UserErrors, is_out_of_memory, raise_all
 from posnmt.cli.group import Group
 from posnmt.cli.main import main
@@ -37,14 +37,13 @@ def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:
     assert not is_out_of_memory(RuntimeError("expected a matrix"))
 
 
-def options(command: click.Command) -> Iterator[click.Parameter]:
-    yield from command.params
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
-        yield from options(each)
-
-
 def test_nan_is_no_number_of_an_option() -> None:
-    numbers = [each for each in options(main) if isinstance(each.type, click.types.FloatParamType)]
+    numbers = [
+        each
+        for _, command in all_commands()
+        for each in command.params
+        if isinstance(each.type, click.types.FloatParamType)
+    ]
     assert len(numbers) >= 10
     for each in numbers:
         if isinstance(each.type, click.FloatRange):
@@ -55,7 +54,7 @@ def test_nan_is_no_number_of_an_option() -> None:
 def test_a_number_of_an_option_is_written_in_digits() -> None:
     """Python reads `1_0` and digits of other scripts; a configuration does not."""
     kinds = (click.types.IntParamType, click.types.FloatParamType)
-    numbers = [each for each in options(main) if isinstance(each.type, kinds)]
+    numbers = [each for _, command in all_commands() for each in command.params if isinstance(each.type, kinds)]
     assert len(numbers) >= 50
     for each in numbers:
         for text in ("1_0", "\uff11", "\u0661"):

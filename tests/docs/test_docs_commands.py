@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from commands import all_commands
 from documents import blocks, name, pages, prose, read
 from posnmt.cli.main import main
 
@@ -126,17 +127,18 @@ FOREIGN = {"--gpus", "--state", "--help"}
 """Options of other programs (COMET, the cluster for the tests), and click's own."""
 
 
-def options(command: click.Command = main) -> set[str]:
-    """The options of a command and of all below it."""
-    own = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
-    below = command.commands.values() if isinstance(command, click.Group) else ()
-    return own.union(*(options(each) for each in below))
+OPTIONS = {
+    name
+    for command in (main, *(each for _, each in all_commands()))
+    for parameter in command.params
+    for name in [*parameter.opts, *parameter.secondary_opts]
+}
 
 
 def unknown_options(text: str) -> list[str]:
     """The options that sentences name between backticks, alone, and that no command has."""
     named = re.findall(r"`(--[a-z][a-z-]*)", prose(text))
-    return sorted({each for each in named if each not in options() | FOREIGN})
+    return sorted({each for each in named if each not in OPTIONS | FOREIGN})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "benchmarks" not in page.parts], ids=name)

@@ -8,9 +8,20 @@ import subprocess
 import sys
 from unittest.mock import patch
 
+import click
 from click.testing import CliRunner
 
 from posnmt.cli.main import main
+
+
+def all_commands(group=main, path=()):
+    """Every command and group below a group, as they are when they run, with their paths."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        _, command, _ = group.resolve_command(context, [name])
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*path, name))
 
 
 def run(*arguments, status=0, stdin=None):
