@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from posnmt import position, testing
     from posnmt.api.analyse import Analysis, analyse
     from posnmt.api.load import TrainedModel, load
+    from posnmt.api.options import LoadOptions, SearchOptions
     from posnmt.api.train import train
     from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
     from posnmt.base.errors import UserError
@@ -28,6 +29,8 @@ _MODULES = {
     "Hypothesis": "api.values",
     "Encoding": "api.values",
     "TranslationWarning": "api.values",
+    "SearchOptions": "api.options",
+    "LoadOptions": "api.options",
     "Attentions": "translate.values",
     "AttentionMap": "translate.values",
     "DistanceBias": "translate.values",
@@ -55,8 +58,10 @@ __all__ = [
     "Encoding",
     "Hypothesis",
     "Interrupted",
+    "LoadOptions",
     "Positions",
     "Run",
+    "SearchOptions",
     "TrainedModel",
     "TranslationWarning",
     "UserError",

@@ -3,7 +3,8 @@
     python docs/scripts/reference.py            # fill them
     python docs/scripts/reference.py --check    # exit with 1 if a page is out of date
 
-A generated part stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; what is around it is written by hand.
+A generated part stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; what is around it is written by hand. In
+a module, `# begin NAME` and `# end NAME` are around it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 DOCS = Path(__file__).parents[1]
-PART = re.compile(r"(<!-- begin ([\w ]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+OPTIONS = DOCS.parent / "posnmt" / "api" / "options.py"
+PART = re.compile(r"((?:<!--|#) begin ([\w ]+?)(?: -->)?\n).*?((?:<!--|#) end \2)", re.DOTALL)
 Schema = dict[str, Any]
 
 VALUES = {"Corpus": "corpus", "Tokenisers": "one for each side"}
@@ -42,13 +46,18 @@ def main(check: bool) -> int:
 
 
 def pages() -> list[Path]:
-    """The pages with a generated part."""
-    return [page for page in sorted(DOCS.glob("*.md")) if PART.search(page.read_text(encoding="utf-8"))]
+    """The module with a generated part, which the others need, and the pages with one."""
+    return [OPTIONS, *(page for page in sorted(DOCS.glob("*.md")) if PART.search(page.read_text(encoding="utf-8")))]
 
 
 def filled(text: str) -> str:
-    """A page with its generated parts as they should be."""
-    return PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]().strip()}\n\n{part[3]}", text)
+    """A page with its generated parts as they should be; in a module two lines are blank around them."""
+
+    def part(match: re.Match[str]) -> str:
+        blank = "\n\n" if match[1].startswith("#") else "\n"
+        return f"{match[1]}{blank}{PARTS[match[2]]().strip()}\n{blank}{match[3]}"
+
+    return PART.sub(part, text)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -261,6 +270,44 @@ def _claim(recipe: Any, claim: Any) -> tuple[str, ...]:
 
 # Python
 
+GROUPS = {
+    "call": ("SearchOptions", "Settings of search that each translation takes."),
+    "load": ("LoadOptions", "Settings of search that a model is loaded with."),
+}
+"""Where Python takes settings of search → the class of their names, and its docstring."""
+
+
+def search_options() -> str:
+    """The settings of search that Python takes, as TypedDicts, since mypy sees none that are made at run time."""
+    from posnmt.config.offered import kind, offered
+    from posnmt.config.schema import Decode
+
+    parts = []
+    for place, (name, says) in GROUPS.items():
+        options = [*offered(Decode, lambda on, place=place: on.python == place)]  # type: ignore[misc]
+        lines = [f"class {name}(TypedDict, total=False):", f'    """{says}', "", "    Attributes:"]
+        for each in options:
+            keys = [key for section in kind(each.field).types for key in getattr(section, "model_fields", ())]
+            about = "; a mapping with ".join([f"{each.name}: {each.about}", *filter(None, [", ".join(keys)])])
+            lines += textwrap.wrap(f"{about}.", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        lines += ['    """', "", *(f"    {each.name}: {_annotation(each.field)}" for each in options)]
+        parts.append("\n".join(lines))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _annotation(field: Any) -> str:
+    """The type of a setting as Python writes it; a section is a mapping."""
+    from posnmt.config.offered import kind
+
+    types, choices, _ = kind(field)
+    literal = [f"Literal[{', '.join(json.dumps(each) for each in choices)}]"] if choices else []
+    names = ["Mapping[str, Any]" if hasattr(each, "model_fields") else _type_name(each) for each in types]
+    return " | ".join([*literal, *names, "None"])
+
+
+def _type_name(kind: Any) -> str:
+    return str(kind) if get_args(kind) else str(kind.__name__)
+
 
 def python() -> str:
     """The public names: where each is defined, and the first sentence of its docstring.
@@ -329,6 +376,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "modules": modules,
     "claims": claims,
     "python": python,
+    "search options": search_options,
 }
 
 if __name__ == "__main__":

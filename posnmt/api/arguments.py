@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache, wraps
@@ -24,7 +25,6 @@ PLAIN = {bool, int, float, str, Path, type(None)}
 """Types of single values. Arguments of other types, such as lines and settings, are checked where they are read."""
 
 UNIONS = (Union, UnionType)
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -33,11 +33,7 @@ def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     Python itself takes True for 1, and any text for true: `allow_plugins="no"` would allow them. The keys of
     `**options: Unpack[SomeTypedDict]` are arguments like others, None by default.
     """
-    signature, unpacked = inspect.signature(function), _unpacked(function)
-    if unpacked:
-        *others, _ = signature.parameters.values()
-        keys = [inspect.Parameter(key, KEYWORD, default=None, annotation=hint) for key, hint in unpacked.items()]
-        signature = signature.replace(parameters=[*others, *keys])
+    signature = _signature(function)
 
     @wraps(function)
     def checking(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
@@ -48,23 +44,36 @@ def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         return function(*given.args, **given.kwargs)
 
     checking.__signature__ = signature  # type: ignore[attr-defined]
-    checking.__annotations__ = {**function.__annotations__, **unpacked}
+    named = {
+        name: each.annotation for name, each in signature.parameters.items() if name not in function.__annotations__
+    }
+    checking.__annotations__ = {**function.__annotations__, **named}
     return checking
 
 
-def _unpacked(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the keys of `**options: Unpack[SomeTypedDict]`; empty without that."""
-    if not any("Unpack" in str(hint) for hint in function.__annotations__.values()):
-        return {}  # other types may not be known yet
-    [kind] = [hint for hint in get_type_hints(function).values() if get_origin(hint) is Unpack]
-    return get_type_hints(*get_args(kind))
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, with the names of a TypedDict in place of `**options: Unpack[…]`."""
+    signature = inspect.signature(function)
+    parameters = []
+    for each in signature.parameters.values():
+        if unpacked := re.fullmatch(r"Unpack\[(\w+)\]", str(each.annotation)):
+            parameters += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+                for name, hint in get_type_hints(function.__globals__[unpacked[1]]).items()
+            ]
+        else:
+            parameters.append(each)
+    return signature.replace(parameters=parameters)
 
 
 @cache
 def _plain(function: Callable[..., Any]) -> dict[str, Any]:
     """The arguments of plain types, with what they are checked by: `str | Path` is a path."""
-    hints = {**get_type_hints(function), **_unpacked(function)}
+    hints = get_type_hints(function)
     hints.pop("return", None)
+    for name, hint in [*hints.items()]:
+        if get_origin(hint) is Unpack:
+            hints |= get_type_hints(get_args(hints.pop(name))[0])
     parts = {name: {*get_args(hint)} if get_origin(hint) in UNIONS else {hint} for name, hint in hints.items()}
     return {
         name: (Path | None if type(None) in parts[name] else Path) if Path in parts[name] else hint

@@ -8,12 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
 
 from posnmt.api.arguments import typed
+from posnmt.api.options import LoadOptions, SearchOptions
 from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Decode
@@ -42,12 +43,10 @@ def load(
     *,
     checkpoint: Literal["model", "best", "average", "last"] = "model",
     interpolate: float | None = None,
-    positions: Mapping[str, Any] | None = None,
-    precision: Literal["fp32", "bf16"] | None = None,
-    cuda_graphs: bool | None = None,
     device: str | None = None,
     to: str | None = None,
     allow_plugins: bool = False,
+    **options: Unpack[LoadOptions],
 ) -> TrainedModel:
     """A trained model, or several as an ensemble.
 
@@ -56,14 +55,11 @@ def load(
             mean of the models' probabilities.
         checkpoint: `model` (what training chose), `best`, `average` or `last`.
         interpolate: divide positions by this factor, for texts that much longer than the training texts.
-        positions: changes of positions for long texts, as `decode.positions` has them: `{"clip": 16}`; default: as in
-            the run's config.
-        precision: of matrix products in translation; default: as in the run's config. Scores, encoder states and
-            attention are always computed in fp32.
-        cuda_graphs: on a GPU, record the decoder's steps and replay them; default: as in the run's config.
         device: of PyTorch, such as `cpu` or `cuda:1`; default: a GPU if there is one.
         to: the target language, of a model for several: its mark is put before each line.
         allow_plugins: import the classes that a run's config names by `module:Class`; only for runs that you trust.
+        options: settings of search that a model is loaded with, by name: those of `posnmt.LoadOptions`; each default is
+            that of the run's config. Scores, encoder states and attention are always computed in fp32.
 
     Raises:
         UserError: no run folder, no such checkpoint, runs with different vocabularies, or a change that means nothing
@@ -81,14 +77,10 @@ def load(
     if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate!r}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in wanted]
-    changes = _mapping(positions)
+    settings = _plain(options)
+    changes = settings.get("positions")
     if interpolate is not None and isinstance(changes, dict | None):
-        changes = {**(changes or {}), "interpolate": interpolate}
-    settings = {
-        "precision": precision,
-        "cuda_graphs": cuda_graphs,
-        "positions": changes,
-    }
+        settings["positions"] = {**(changes or {}), "interpolate": interpolate}
     decode = with_options(opened[0].config.decode, settings)
     mark = "" if to is None else mark_for(str(to), opened[0].marks, "to")
     return TrainedModel(opened, decode, checkpoint, _device(device), mark)
@@ -124,23 +116,10 @@ class TrainedModel:
         self,
         lines: Iterable[str],
         *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        coverage_penalty: float | None = None,
-        max_ratio: float | None = None,
-        max_extra: int | None = None,
-        min_length: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
-        mbr: int | None = None,
-        split: Literal["as-trained", "sentences", "auto", "huge", "off"] | None = None,
-        complete: Literal["as-trained", "mend", "warn", "off"] | None = None,
-        join: int | None = None,
-        protect: Literal["auto", "off"] | list[str] | None = None,
-        allow_unk: bool | None = None,
         documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
-        batch: int | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[str]:
         """The translation of each line, in order; that of an empty line is empty.
 
@@ -151,46 +130,21 @@ class TrainedModel:
 
         Args:
             lines: one sentence each, of any length.
-            beam: hypotheses kept; 1 is greedy search.
-            length_penalty: a in log-probability / length^a, by which hypotheses are ranked.
-            coverage_penalty: beta, which lowers the scores of translations whose attention leaves source subwords out.
-            max_ratio, max_extra: the longest output in subwords is max_ratio x source length + max_extra.
-            min_length: the shortest output in subwords.
-            sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
-            mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
-            split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
-                training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `sentences`, also
-                those of several sentences, each alone; `as-trained`, as `sentences`, but as many at a time as at least
-                25 % of the training lines had; `off`, none.
-            complete: what is done where a translation leaves out a sentence of its line: `mend`, the line is translated
-                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend`, but as `warn` where
-                `split` is `off`; `off`: nothing, unless it is empty.
-            join: so many consecutive lines are translated together, each in the context of the others, by a model
-                trained with `train.context`; 1: each alone.
-            protect: what stands in translations as in their lines. `auto`: placeholders, mark-up, addresses, paths,
-                code in back quotes, words with characters that the vocabulary lacks, and lines without letters. A
-                list: also what these regular expressions match. `off`: nothing.
-            allow_unk: whether translations may contain unknown characters, written as ` ⁇ `.
             documents: with `join` a document id for each line, which ends at its first blank, or None: a line without
                 one is alone. Lines of two documents are never together, nor are those before and behind an empty line.
             prefixes: the beginning of the translation of each line; None: all are free.
             terms: source term → target term; where a line has the first, its translation has the second, unless the
                 vocabulary lacks its characters or the line is in parts.
-            batch: most padded source subwords x beam of a batch; affects speed only.
-
-        Each default is that of the run's config.
+            options: settings of search, by name: those of `posnmt.SearchOptions`; each default is that of the run's
+                config.
 
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split,
-            complete, join, protect, allow_unk, batch,
-        )  # fmt: skip
         translations = list(self._search(lines, 1, options, prefixes, terms, documents, scored=False))
         sentences = kept_badly(translations)
         count = sum(each.in_sentences for each in translations)
-        if count and (split or self._decode.split) == "as-trained":
+        if count and (options.get("split") or self._decode.split) == "as-trained":
             why = why_in_parts(self._searching.several)
             sentences.append(f"{count:,} of {len(translations):,} lines {why}")
         if sentences:
@@ -204,24 +158,11 @@ class TrainedModel:
         lines: Iterable[str],
         nbest: int = 1,
         *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        coverage_penalty: float | None = None,
-        max_ratio: float | None = None,
-        max_extra: int | None = None,
-        min_length: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
-        mbr: int | None = None,
-        split: Literal["as-trained", "sentences", "auto", "huge", "off"] | None = None,
-        complete: Literal["as-trained", "mend", "warn", "off"] | None = None,
-        join: int | None = None,
-        protect: Literal["auto", "off"] | list[str] | None = None,
-        allow_unk: bool | None = None,
         documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
-        batch: int | None = None,
         alignments: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
 
@@ -236,10 +177,6 @@ class TrainedModel:
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split,
-            complete, join, protect, allow_unk, batch,
-        )  # fmt: skip
         searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
         return [_hypotheses(translation, self._searching.text.target) for translation in searched]
 
@@ -355,7 +292,7 @@ class TrainedModel:
         self,
         lines: Iterable[str],
         nbest: int,
-        options: dict[str, Any],
+        options: SearchOptions,
         prefixes: Iterable[str] | None,
         terms: Mapping[str, str] | None,
         documents: Iterable[str | None] | None,
@@ -363,7 +300,7 @@ class TrainedModel:
         aligned: bool = False,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
-        decode = with_options(self._decode, options)
+        decode = with_options(self._decode, _plain(options))
         refuse_too_many(_positive(nbest, "nbest"), decode)
         texts = checked_lines(lines, "lines")
         beginnings = _beside(prefixes, "prefixes", texts)
@@ -448,43 +385,9 @@ def _beside(values: Iterable[str | None] | None, name: str, lines: Sequence[str]
     return beside
 
 
-def _options(
-    beam: int | None,
-    length_penalty: float | None,
-    coverage_penalty: float | None,
-    max_ratio: float | None,
-    max_extra: int | None,
-    min_length: int | None,
-    sampling: Mapping[str, Any] | None,
-    mbr: int | None,
-    split: str | None,
-    complete: str | None,
-    join: int | None,
-    protect: str | list[str] | None,
-    allow_unk: bool | None,
-    batch: int | None,
-) -> dict[str, Any]:
-    return {
-        "beam": beam,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-        "max_ratio": max_ratio,
-        "max_extra": max_extra,
-        "min_length": min_length,
-        "sampling": _mapping(sampling),
-        "mbr": mbr,
-        "split": split,
-        "complete": complete,
-        "join": join,
-        "protect": protect,
-        "allow_unk": allow_unk,
-        "batch": batch,
-    }
-
-
-def _mapping(values: Mapping[str, Any] | None) -> Any:
-    """Settings as a dictionary; what is no mapping is left to the check of settings."""
-    return dict(values) if isinstance(values, Mapping) else values
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with each mapping as a dictionary; what is none is left to the check of settings."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
 
 
 def _positive(number: int, name: str) -> int:

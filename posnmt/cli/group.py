@@ -17,10 +17,6 @@ from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.named import named
 
-SPLIT = "as-trained", "sentences", "auto", "huge", "off"
-COMPLETE = "as-trained", "mend", "warn", "off"
-"""Values of `decode.split` and `decode.complete`; the schema, which has them too, takes long to import."""
-
 COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 

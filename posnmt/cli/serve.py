@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from posnmt.base.extras import requires
-from posnmt.cli.group import COMMAND, COMPLETE, SPLIT, NumberRange, allow_plugins, choose_checkpoint, loading
+from posnmt.cli.group import COMMAND, NumberRange, allow_plugins, choose_checkpoint, loading
+from posnmt.cli.search import SearchCommand, chosen_search
+from posnmt.translate.engines import ENGINES
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=SearchCommand, door="server", before="engine", context_settings=COMMAND)
 @click.argument("models", metavar="[NAME=]RUN...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0: every one")
 @click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0: any that is free")
@@ -102,25 +104,9 @@ from posnmt.cli.group import COMMAND, COMPLETE, SPLIT, NumberRange, allow_plugin
     metavar="ORIGIN",
     help="a web site whose pages may use the server, such as https://example.org; * for all",
 )
-@click.option("--beam", type=click.IntRange(min=1), help="hypotheses kept; default: the run's config")
-@click.option(
-    "--split",
-    type=click.Choice(SPLIT),
-    help="which lines are translated in parts; as in `posnmt translate`",
-)
-@click.option(
-    "--complete",
-    type=click.Choice(COMPLETE),
-    help="what is done where a translation leaves out a sentence of its line; as in `posnmt translate`",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(["fp32", "bf16", "int8"]),
-    help="of matrix products; int8: CTranslate2 alone; default: the run's config",
-)
 @click.option(
     "--engine",
-    type=click.Choice(["torch", "ctranslate2", "auto"]),
+    type=click.Choice(list(ENGINES)),
     help="the program that translates; as in `posnmt translate`",
 )
 @choose_checkpoint
@@ -131,13 +117,9 @@ def serve(
     port: int,
     languages: tuple[str, ...],
     keys: Path | None,
-    beam: int | None,
-    split: str | None,
-    complete: str | None,
-    precision: str | None,
     engine: str | None,
     checkpoint: str,
-    **limits: Any,
+    **options: Any,
 ) -> None:
     """Serve runs, or folders that `posnmt export` made for CTranslate2, to other programs over HTTP.
 
@@ -153,7 +135,5 @@ def serve(
         from posnmt.deploy.server.command import serve as run
         from posnmt.deploy.server.settings import Settings
 
-    given = (("beam", beam), ("split", split), ("complete", complete), ("precision", precision))
-    search = {name: value for name, value in given if value is not None}
-    settings = Settings(**limits)
-    run(models, languages, host, port, keys, engine, checkpoint, search, settings, click.echo)
+    search = chosen_search(options, "server")
+    run(models, languages, host, port, keys, engine, checkpoint, search, Settings(**options), click.echo)

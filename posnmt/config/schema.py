@@ -21,6 +21,7 @@ from pydantic import (
 from posnmt.base.version import FORMAT, format_fault
 from posnmt.config.marks import Chosen, MayChange, OfWeights
 from posnmt.config.numbers import as_number
+from posnmt.config.offered import On
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
 
@@ -570,20 +571,26 @@ def pattern_fault(pattern: str) -> str:
 class Decode(Section):
     """Settings of search."""
 
-    beam: Size = Field(4, description="hypotheses kept; 1 is greedy search")
+    # The options of commands, of the server and of Python are made from these fields; see CONTRIBUTING.md.
+
+    beam: Annotated[Size, On(server=True)] = Field(4, description="hypotheses kept; 1 is greedy search")
     length_penalty: float = Field(1.0, ge=0, le=10, description="a: hypotheses rank by log-probability / length^a")
     coverage_penalty: float = Field(
         0.0,
         ge=0,
-        description="beta: finished hypotheses gain beta x the sum over source subwords of log(min(attention, 1)), "
-        "which is 0 or less; Transformers only",
+        description="beta: lowers the scores of finished hypotheses whose attention leaves source subwords out, by "
+        "beta x the sum over source subwords of -log(min(attention, 1)); Transformers only",
     )
-    max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
+    max_ratio: float = Field(
+        2.0, gt=0, description="longest output = max_ratio x source length + max_extra, in subwords"
+    )
     max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
-    max_source: Positive | None = Field(
-        None, description="refuse input lines of more subwords; none: translate any line"
+    max_source: Annotated[Positive | None, On(python="")] = Field(
+        None,
+        description="refuse lines of more subwords, whose time grows with the square of their length; none: translate "
+        "any line",
     )
-    split: Split = Field(
+    split: Annotated[Split, On(server=True)] = Field(
         "as-trained",
         description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
         "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
@@ -591,7 +598,7 @@ class Decode(Section):
         "several sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at "
         "least 25 % of the training lines had; off: none",
     )
-    complete: Complete = Field(
+    complete: Annotated[Complete, On(server=True)] = Field(
         "as-trained",
         description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
         "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
@@ -609,22 +616,33 @@ class Decode(Section):
         1,
         ge=1,
         le=1000,
-        description="consecutive lines that are translated together, each in the context of the others; at most "
-        "train.context; 1: each line alone",
+        description="consecutive lines that are translated together, each in the context of the others; a blank line "
+        "ends a document; at most train.context; 1: each line alone",
     )
-    positions: Positions = Field(
+    positions: Annotated[Positions, On(cli=False, python="load")] = Field(  # its options are in posnmt.cli.positions
         Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
     )
-    sampling: Sampling | None = Field(None, description="draw translations instead of searching for the most probable")
+    sampling: Annotated[Sampling | None, On(flag="--sample")] = Field(
+        None,
+        description="draw translations at random from the model's probabilities instead of searching for the most "
+        "probable",
+    )
     mbr: int = Field(
         0,
         ge=0,
         description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
         "0: the most probable",
     )
-    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch; affects speed only")
-    precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
-    cuda_graphs: bool = Field(
+    batch: Annotated[Positive, On(speed=True)] = Field(
+        4096, description="most padded source tokens x beam of a batch; affects speed only"
+    )
+    precision: Annotated[
+        Literal["fp32", "bf16"], On(python="load", server=True, also={"int8": "likewise, with CTranslate2 alone"})
+    ] = Field(
+        "fp32",
+        description="of matrix products in translation; bf16 is faster on hardware that supports it, and less exact",
+    )
+    cuda_graphs: Annotated[bool, On(python="load", speed=True)] = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
-from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
+from posnmt.deploy.engines.ctranslate2 import HERE, SERVES, TO_TORCH, CTranslate2Engine
 from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.model.base import TranslationModel
 from posnmt.run.run import EXPORTED, Run
-from posnmt.translate.command import Chosen, Engine, Work, choose_runs, fingerprint, translate_lines
-from posnmt.translate.options import with_options
+from posnmt.translate.command import Chosen, Engine, choose_runs, fingerprint
+from posnmt.translate.options import SPEED_ALONE, refuse_unserved, unserved, with_options
 from posnmt.translate.translator import least_several, longest_trained, trained_model
 
 POSITIONS = 8192
@@ -102,66 +102,58 @@ def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: C
     )
 
 
-def translate_elsewhere(
-    engine: str,
-    folders: Sequence[Path],
-    source: Path | None,
-    output: Path | None,
-    nbest: int,
-    form: str,
-    checkpoint: str,
-    search: dict[str, Any],
-    resume: bool = False,
-    prefix: Path | None = None,
-    terms: Path | None = None,
-    to: str | None = None,
-    alignments: bool = False,
-    documents: Path | None = None,
-) -> Work:
-    """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
+def choose_exported(
+    folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
+) -> Chosen:
+    """An exported model, or a run that is converted for this call, for CTranslate2; see `engines.choose`.
 
     Args:
-        engine: `ctranslate2`; or `auto`: CTranslate2 in fp32 if it can express the run, otherwise PyTorch, which CUDA
-            graphs need too.
-        folders: one run or exported model.
-
-    The other arguments are those of `posnmt.translate.command.translate_file`; the precision is `fp32` or `int8`.
+        search: likewise; the precision is `fp32` or `int8`.
 
     Raises:
-        UserError: see `translate_lines`; an ensemble; options that CTranslate2 or an exported model does not have; a
-            model that it cannot express, or computes otherwise.
-    """
-    refuse_ensemble(folders)
-    wanted = wanted_of(prefix is not None, terms is not None, alignments)
-    chosen = elsewhere(engine, folders[0], checkpoint, search, wanted).to(to)
-    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments, documents)
-
-
-def refuse_ensemble(folders: Sequence[Path]) -> None:
-    """Check that CTranslate2 is to translate with one model.
-
-    Raises:
-        UserError: with several.
+        UserError: an ensemble; options that CTranslate2 or an exported model does not serve; a model that it cannot
+            express, or computes otherwise.
     """
     if len(folders) > 1:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
-
-
-def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any], wanted: Sequence[str] = ()) -> Chosen:
-    """The model of a folder for CTranslate2; see `translate_elsewhere`.
-
-    Args:
-        wanted: what is asked for that is PyTorch's alone; see `refuse_settings`.
-    """
-    settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
-    if engine == "auto" and precision == "int8":
+    if precision == "bf16":
+        raise UserError("--precision bf16 is PyTorch's, and CTranslate2 is to translate", None, NO_TORCH)
+    refuse_unserved(HERE, SERVES, None, [*(f"decode.{name}" for name in _faster(search)), *asked], TO_TORCH)
+    chosen = _opened(folders[0], checkpoint, search)
+    refuse_unserved(HERE, SERVES, chosen.decode, todo=TO_TORCH)
+    return chosen
+
+
+def choose_either(
+    folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
+) -> Chosen:
+    """A run for CTranslate2 in fp32 if that can express it and serves what is asked for, otherwise for PyTorch.
+
+    An exported model is for CTranslate2. The arguments are those of `engines.choose`.
+    """
+    if search.get("precision") == "int8":
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
-    if engine == "auto" and search.get("cuda_graphs") and not is_exported(folder):
-        return choose_runs([folder], checkpoint, search)
-    if precision == "bf16" or search.get("cuda_graphs"):
-        option = "--precision bf16" if precision == "bf16" else "--cuda-graphs"
-        raise UserError(f"{option} is PyTorch's, and CTranslate2 is to translate", None, NO_TORCH)
+    if is_exported(folders[0]):
+        return choose_exported(folders, checkpoint, search, asked)
+    if _faster(search):
+        return choose_runs(folders, checkpoint, search)
+    chosen = _opened(folders[0], checkpoint, search)
+
+    def load() -> Engine:
+        try:
+            refuse_unserved(HERE, SERVES, chosen.decode, asked, TO_TORCH)
+            return chosen.load()
+        except UserError as error:
+            print(f"note: translated by PyTorch: {error.placed}", file=sys.stderr)
+            return choose_runs(folders, checkpoint, search).load()
+
+    return chosen._replace(load=load)
+
+
+def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> Chosen:
+    """An exported model, or a run that is converted when it is loaded."""
+    settings, precision = {**search, "precision": None}, search.get("precision")
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load, marks = _exported(folder, checkpoint, precision, settings)
@@ -169,25 +161,18 @@ def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any]
     else:
         run = Run.open(folder)
         decode, marks = run.config.decode, run.marks
-        positions = with_options(decode, settings).positions
-
-        def load() -> Engine:
-            try:
-                refuse_settings(decode, wanted)
-                return _converted(run, checkpoint, precision or "fp32", positions)
-            except UserError as error:
-                if engine != "auto":
-                    raise
-                print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
-                return choose_runs([folder], checkpoint, search).load()
-
+        load = partial(_converted, run, checkpoint, precision or "fp32", with_options(decode, settings).positions)
         identify = partial(fingerprint, run, checkpoint)
 
     def model() -> dict[str, Any]:
         return {"models": [identify()], "products": precision}
 
-    decode = with_options(decode, settings)
-    return Chosen(decode, load, model, lambda: marks)
+    return Chosen(with_options(decode, settings), load, model, lambda: marks)
+
+
+def _faster(search: dict[str, Any]) -> list[str]:
+    """The options of speed alone that were given and that CTranslate2 does not serve."""
+    return [name for name in SPEED_ALONE - SERVES if search.get(name)]
 
 
 def _exported(
@@ -246,7 +231,7 @@ def _write_huggingface(
         what = "Hugging Face's Transformers are not installed here"
         raise UserError(what, None, 'install them: pip install "posnmt[huggingface]"') from None
     transformers.write(model, text, decode, folder)
-    if left_out := transformers.not_searched(decode):
+    if left_out := unserved(transformers.SERVES, decode):
         what = ", ".join(left_out)
         say(f"Transformers' generate leaves out {what} of this run: it searches with the beam, each line alone")
     return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))

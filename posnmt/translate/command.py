@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -25,7 +25,7 @@ from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.run.run import Run
-from posnmt.translate.options import with_options
+from posnmt.translate.options import SPEED_ALONE, refuse_unserved, with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
 from posnmt.translate.several import why_in_parts
@@ -33,9 +33,6 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
-
-SPEED_ALONE = {"batch", "cuda_graphs"}
-"""Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
 
 DIGITS = 16
 """Of digests, in a record."""
@@ -57,12 +54,20 @@ class Work:
 
 
 class Engine(Protocol):
-    """What translates text: `Translator`, or another program behind the same methods."""
+    """What translates text: `Translator`, or another program behind the same methods.
+
+    Attributes:
+        name: of the program, with its version.
+        text: the text pipeline.
+        several: the share of training sources with several sentences; None: not known.
+        serves: the settings of search that it takes, and of `ASKED` what may be asked of it; it refuses all others.
+    """
 
     name: str
     text: TextPipeline
 
     several: Sequence[float] | None
+    serves: frozenset[str]
 
     @property
     def aligns(self) -> bool:
@@ -126,14 +131,13 @@ class Chosen(NamedTuple):
         return self._replace(load=load, target=language)
 
 
-def choose_runs(folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:
-    """One run, or an ensemble of several, for PyTorch; see `translate_file`.
-
-    Raises:
-        UserError: no run folder.
-    """
+def choose_runs(
+    folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
+) -> Chosen:
+    """One run, or an ensemble of several, for PyTorch; see `posnmt.translate.engines.choose`."""
     runs = [Run.open(folder) for folder in folders]
     decode = with_options(runs[0].config.decode, search)
+    refuse_unserved("PyTorch here", Translator.serves, decode, asked)
 
     def load() -> Translator:
         return Translator.load(

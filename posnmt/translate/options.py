@@ -1,4 +1,4 @@
-"""Settings of search with options that win over them."""
+"""Settings of search with options that win over them, and what an engine does not serve of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from posnmt.base.errors import UserError, UserErrors, raise_all
+from posnmt.config.offered import offered
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
+
+ASKED = ("nbest", "format", "resume", "prefix", "terms", "alignments", "join", "documents")
+"""What can be asked for beside the settings of search, as options of `posnmt translate`."""
+
+EVERYTHING = frozenset([*Decode.model_fields, *ASKED])
+
+SPEED_ALONE = {name for name, _, _ in offered(Decode, lambda on: on.speed)}
+"""Settings of search that change scores by rounding alone, and may change where a translation is resumed."""
 
 
 def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
@@ -26,6 +35,32 @@ def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
     except ValidationError as error:
         raise_all(faults(error, Decode, None, {}))
         raise AssertionError from error  # raise_all raised
+
+
+def unserved(serves: Collection[str], decode: Decode | None, asked: Collection[str] = ()) -> list[str]:
+    """What is not served: settings that are not at their defaults, but for those of speed, and what is asked for."""
+    settings = [] if decode is None else [*offered(Decode, lambda on: not on.speed)]
+    others = [name for name, field, _ in settings if name not in serves and getattr(decode, name) != field.default]
+    return [*(f"decode.{name}" for name in others), *(name for name in asked if name not in serves)]
+
+
+def refuse_unserved(
+    who: str, serves: Collection[str], decode: Decode | None, asked: Collection[str] = (), todo: str = "leave it out"
+) -> None:
+    """Check that an engine, or a way to translate, serves what a translation needs.
+
+    Args:
+        who: the engine or the way, for people.
+        serves: names of settings of search, and of `ASKED`.
+        decode: the settings; None: they are not looked at.
+        asked: what is asked for beside them, of `ASKED`, or settings that were given as options.
+        todo: what to do instead.
+
+    Raises:
+        UserError: it does not, and would ignore it.
+    """
+    if names := unserved(serves, decode, asked):
+        raise UserError(f"not available with {who}", ", ".join(names), todo)
 
 
 @contextmanager
@@ -43,11 +78,18 @@ def named_as_options(options: Collection[str]) -> Iterator[None]:
     except UserErrors:
         raise
     except UserError as fault:
-        section, _, name = (fault.where or "").partition(".")
-        where = _option(name) if section == "decode" and name in options else fault.where
+        where = ", ".join(_named(each, options) for each in fault.where.split(", ")) if fault.where else None
         todo = re.sub(r"\bdecode\.(\w+)", lambda setting: _option(setting[1]), fault.todo or "") or None
         raise UserError(fault.what, where, todo) from None
 
 
+def _named(where: str, options: Collection[str]) -> str:
+    """A place of a fault, as the option that is at fault if it is one."""
+    section, _, name = where.rpartition(".")
+    is_option = (section == "decode" and name in options) or (not section and name in ASKED)
+    return _option(name) if is_option else where
+
+
 def _option(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}"
+    flags = {name: on.flag for name, _, on in offered(Decode, lambda on: on.flag != "")}
+    return flags.get(setting, f"--{setting.replace('_', '-')}")

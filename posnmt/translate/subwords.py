@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from posnmt.base.errors import UserError
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
 from posnmt.data.batch import Batch, batches_by_length, collate, pad
@@ -20,6 +19,7 @@ from posnmt.data.subword import EOS, PAD
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
+from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.watched import SourceAttention, watching
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 FEW = 512
 """Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
+
+SEARCHED = {"coverage_penalty", "terms"}
+"""What search alone can do, and not samples."""
 
 
 def output_limit(decode: Decode, source: int, longest: int | None, sentences: int = 1) -> int:
@@ -60,7 +63,8 @@ def translate_subwords(
     """
     wanted = wanted or Wanted()
     if decode.sampling is not None:
-        _refuse_for_samples(decode, wanted)
+        asked = ["terms"] if any(wanted.terms) or any(wanted.closed) else []
+        refuse_unserved("samples", EVERYTHING - SEARCHED, decode, asked, "leave it out, or search")
     workers = workers or Workers(1)
     translations: list[list[Hypothesis]] = [[] for _ in sources]
     longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
@@ -101,18 +105,6 @@ def translate_subwords(
     ) as watched:
         workers.map(partial(work, watched=watched), batches)
     return translations
-
-
-def _refuse_for_samples(decode: Decode, wanted: Wanted) -> None:
-    """Check that nothing is wanted that search alone can do.
-
-    Raises:
-        UserError: it is.
-    """
-    if decode.coverage_penalty:
-        raise UserError("samples are not ranked by coverage", "decode.coverage_penalty", "leave it out, or search")
-    if any(wanted.terms) or any(wanted.closed):
-        raise UserError("samples cannot be given terms", "terms", "leave them out, or search")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from posnmt.model.at_inference import change_positions
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.mending import mended
 from posnmt.translate.omissions import Align, with_omissions
+from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.parts import Parts, in_parts, prefixed
 from posnmt.translate.protect import Protected, protect
 from posnmt.translate.search import Hypothesis
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from posnmt.run.run import Run
     from posnmt.translate.attention import Attended
 
+EACH_ALONE = {"nbest", "sampling", "mbr", "prefix", "terms"}
+"""What lines that are translated together cannot have."""
+
 
 class Translator:
     """One trained model, or several as an ensemble, with their text pipeline.
@@ -53,13 +57,20 @@ class Translator:
         context: most sentences that were joined in training.
 
     Attributes:
-        name: of the program that computes, with its version.
+        name, serves: see `posnmt.translate.command.Engine`.
 
     Raises:
         UserError: CUDA graphs without a GPU, or for a model other than a Transformer.
     """
 
     name = f"PyTorch {torch.__version__}"
+    serves = frozenset(
+        [
+            *("beam", "length_penalty", "coverage_penalty", "max_ratio", "max_extra", "max_source", "min_length"),
+            *("split", "complete", "protect", "allow_unk", "join", "positions", "sampling", "mbr"),
+            *("batch", "precision", "cuda_graphs", "prefix", "terms", "alignments"),
+        ]
+    )
 
     def __init__(
         self,
@@ -186,11 +197,14 @@ class Translator:
                 all: a blank line alone ends a document.
 
         Raises:
-            UserError: a line too long for a finite position table, or one in parts with a prefix; alignments by models
-                that can have none; lines together by models that are not trained for it, or with what needs each alone.
+            UserError: a setting that is not served; a line too long for a finite position table, or one in parts with a
+                prefix; alignments by models that can have none; lines together by models that are not trained for it,
+                or with what needs each alone.
         """
+        refuse_unserved("PyTorch here", self.serves, decode)
         if decode.join > 1:
-            self._refuse_together(decode, nbest, bool(terms or any(prefixes)))
+            asked = {"nbest": nbest > 1, "prefix": any(prefixes), "terms": terms}
+            self._refuse_together(decode, [name for name, is_asked in asked.items() if is_asked])
         whole = prefixed(prefixes) if decode.split == "as-trained" else ()
         together, decode = most_together(decode, self.several), as_trained(decode)
         wanted = partial(
@@ -296,11 +310,8 @@ class Translator:
             lambda sources, breaks: self._search(sources, decode, scored, Wanted(breaks=breaks)), decode.length_penalty
         )
 
-    def _refuse_together(self, decode: Decode, nbest: int, bounded: bool) -> None:
-        """Check that lines can be translated together.
-
-        Args:
-            bounded: whether some translations have a prefix or terms.
+    def _refuse_together(self, decode: Decode, asked: Sequence[str]) -> None:
+        """Check that lines can be translated together; `asked`: see `refuse_unserved`.
 
         Raises:
             UserError: they cannot.
@@ -309,15 +320,8 @@ class Translator:
             known = f"joined at most {self.context} lines" if self.context > 1 else "joined none"
             todo = "leave it out, join fewer, or train with train.context"
             raise UserError(f"{decode.join} lines are to be translated together; training {known}", "decode.join", todo)
-        others = {
-            "n-best lists": nbest > 1,
-            "samples": decode.sampling,
-            "a choice among several (mbr)": decode.mbr,
-            "prefixes or terms": bounded,
-        }
-        if given := [what for what, is_given in others.items() if is_given]:
-            what = f"lines that are translated together cannot have {', '.join(given)}"
-            raise UserError(what, "decode.join", "leave one of them out")
+        who, todo = "lines that are translated together", "leave it out, or decode.join"
+        refuse_unserved(who, EVERYTHING - EACH_ALONE, decode, asked, todo)
 
     def _aligned(self, protected: Protected, translations: Sequence[Translation], batch: int) -> list[Translation]:
         """The translations of parts with the links of their hypotheses."""

@@ -56,8 +56,8 @@ def test_every_plain_argument_refuses_values_of_other_types(trained, tmp_path, m
     monkeypatch.chdir(tmp_path)
     accepted, seen = [], set()
     for called, function in functions(trained).items():
-        hints = get_type_hints(function)
         parameters = inspect.signature(function).parameters
+        hints = {name: each.annotation for name, each in parameters.items()} | get_type_hints(function)
         needed = {name: NEEDED[name] for name in parameters if name in NEEDED and called != "train"}
         if called == "load":
             needed = {"runs": trained / "first"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from commands import refused
 from posnmt.base.named import named
 from posnmt.cli.main import COMMANDS
+from posnmt.deploy.documents.formats import FORMATS
 
 LOADED = """
 import json, sys
@@ -33,6 +36,11 @@ def test_a_command_is_called_what_the_table_says():
 def test_a_name_that_is_none_is_compared_with_all():
     [line] = refused("transl")
     assert "'translate'" in line
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_has_its_reader(name):
+    assert callable(named(FORMATS[name].reader))
 
 
 def test_help_imports_nothing_that_takes_long():

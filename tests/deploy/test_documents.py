@@ -189,7 +189,7 @@ def test_a_document_that_is_refused_whole_names_its_first_line(page, tmp_path):
     [line] = refused("translate", folder, "--input", page, "--split", "off")
     assert f"ends at 5 (and 1 more sentences) ({page}:2)" in line
     [line] = refused("translate", LEARNED, "--input", page, "--sample", "--coverage-penalty", "0.5")
-    assert line.startswith("error: samples are not ranked by coverage (--coverage-penalty); leave it out")
+    assert line.startswith("error: not available with samples (--coverage-penalty); leave it out")
 
 
 def test_doubtful_translations_are_named(page):
@@ -236,9 +236,9 @@ def test_the_language_of_to_is_that_of_the_document(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--nbest", 2], "a document is translated as a whole (--nbest)"),
-        (["--format", "jsonl"], "a document is translated as a whole (--format)"),
-        (["--join", 2], "a document is translated as a whole (--join)"),
+        (["--nbest", 2], "not available with a document, which is translated as a whole (--nbest)"),
+        (["--format", "jsonl"], "not available with a document, which is translated as a whole (--format)"),
+        (["--join", 2], "not available with a document, which is translated as a whole (--join)"),
         (["--languages", "en"], "a pair is two languages, such as en-de; got 'en' (--languages)"),
         (["--languages", "en-de", "--document", "lines"], "lines have no languages"),
         (["--input", "none.html"], "input does not exist"),

@@ -9,7 +9,7 @@ import pytest
 from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.cli.translate import translate
-from posnmt.deploy.documents.formats import BINARY, CODES, ENDINGS, STRUCTURED, format_of, refuse_output_format
+from posnmt.deploy.documents.formats import BINARY, CODES, FORMATS, STRUCTURED, format_of, refuse_output_format
 from untrained import LEARNED
 
 
@@ -18,12 +18,12 @@ def endings(kinds):
 
 
 UNREAD = [*endings(BINARY), *endings(STRUCTURED)]
-READ = [ending for each in ENDINGS.values() for ending in each]
+READ = [ending for each in FORMATS.values() for ending in each.endings]
 
 
 def test_the_command_has_every_format():
     [option] = [each for each in translate.params if each.name == "document"]
-    assert [*option.type.choices] == ["lines", *ENDINGS]
+    assert [*option.type.choices] == ["lines", *FORMATS]
 
 
 def test_an_ending_means_one_thing():
@@ -159,7 +159,7 @@ def test_no_output_is_a_document_that_is_never_written(ending, asked, form):
 def test_an_output_is_of_the_format_that_its_name_says(ending):
     path = Path(f"a{ending}")
     named = format_of(None, path)
-    for form in [None, *ENDINGS]:
+    for form in [None, *FORMATS]:
         if form != named:
             with pytest.raises(UserError, match=rf"the output is {form or 'lines'}, not {named} \(a{ending}\)"):
                 refuse_output_format(None, form, path)

@@ -17,10 +17,10 @@ from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
 from posnmt.deploy import folder as folders
 from posnmt.deploy import verify
-from posnmt.deploy.command import elsewhere
 from posnmt.deploy.folder import new_folder
 from posnmt.model.weights import save_model
 from posnmt.run.run import Run
+from posnmt.translate.engines import choose
 from posnmt.translate.translator import Translator
 from untrained import LEARNED, untrained
 
@@ -205,7 +205,7 @@ def test_auto_takes_pytorch_with_the_settings_of_the_run(scheme, search, precisi
     path.write_text(yaml.safe_dump(tree))
     given = {}
     monkeypatch.setattr(Translator, "load", lambda *_, **options: given.update(options))
-    elsewhere("auto", folder, "model", search).load()
+    choose("auto", [folder], "model", search).load()
     assert given == {"precision": precision, "cuda_graphs": graphs}
 
 
@@ -305,7 +305,7 @@ def test_a_manifest_that_is_no_json_is_refused(exported, tmp_path):
     [
         (["--engine", "torch"], "an exported model is not for PyTorch"),
         (["--precision", "bf16"], "--precision bf16 is PyTorch's"),
-        (["--cuda-graphs"], "--cuda-graphs is PyTorch's"),
+        (["--cuda-graphs"], "not available with CTranslate2 here (--cuda-graphs)"),
         (["--interpolate", 2], "an exported model has the positions of its training"),
         (["--checkpoint", "best"], "this is checkpoint model of the run, not best"),
         ([LEARNED], "CTranslate2 translates with one model"),

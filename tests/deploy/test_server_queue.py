@@ -18,7 +18,7 @@ def queue(limit=10_000, patience=30.0, batch=1000):
 
 
 def job(lines, length=30, **search):
-    return Job(["x" * length] * lines, Search(**search))
+    return Job(["x" * length] * lines, Search(tuple(search.items())))
 
 
 def taken(batch):
@@ -78,7 +78,7 @@ def test_no_search_waits_longer_than_a_batch_of_each_other():
     searches = []
     for _ in range(7):
         waiting.add(job(1))  # one that comes again and again
-        searches.append(waiting.take().search.beam)
+        searches.append(dict(waiting.take().search.options).get("beam"))
     assert searches == [1, 2, 3, None, 1, 2, 3]
 
 

@@ -207,7 +207,7 @@ def test_alignments_of_a_file_go_on_where_they_stopped(tmp_path):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (("--engine", "ctranslate2"), "alignments: not available with CTranslate2"),
+        (("--engine", "ctranslate2"), "not available with CTranslate2 here (--alignments)"),
         (("--document", "wrapped"), "--alignments"),
     ],
 )

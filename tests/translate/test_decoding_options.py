@@ -140,14 +140,14 @@ def test_the_python_api_has_them(trained, source, lines):
             ("--mbr", "9", "--beam", "4"),
             "and the beam keeps 4 (--mbr); raise --beam",
         ),
-        (("--coverage-penalty", "0.2", "--sample"), "samples are not ranked by coverage (--coverage-penalty); leave"),
+        (("--coverage-penalty", "0.2", "--sample"), "not available with samples (--coverage-penalty); leave"),
         (("--max-source", "3"), "15 subwords, but decode.max_source allows 3 (and 11 more such lines)"),
         (
             ("--max-source", "3", "--engine", "ctranslate2"),
             "15 subwords, but decode.max_source allows 3 (and 11 more such lines)",
         ),
-        (("--engine", "ctranslate2", "--sample"), "sampling: not available with CTranslate2"),
-        (("--engine", "ctranslate2", "--min-length", "3"), "a shortest length: not available with CTranslate2"),
+        (("--engine", "ctranslate2", "--sample"), "not available with CTranslate2 here (--sample)"),
+        (("--engine", "ctranslate2", "--min-length", "3"), "not available with CTranslate2 here (--min-length)"),
     ],
 )
 def test_what_cannot_be_combined(trained, source, options, fault):
@@ -163,7 +163,7 @@ def test_a_setting_of_the_configuration_is_named_as_such():
 def test_auto_takes_pytorch_where_it_must(trained, source):
     words = ("translate", trained / "run", "--input", source, "--sample", "--seed", "9")
     out, err = run(*words, "--engine", "auto")
-    assert "note: translated by PyTorch: sampling" in err
+    assert "note: translated by PyTorch: not available with CTranslate2 here (decode.sampling)\n" in err
     assert out == run(*words)[0]
 
 
@@ -172,13 +172,17 @@ def test_auto_takes_pytorch_where_it_must(trained, source):
     ("options", "fault"),
     [
         (("--max-ratio", "inf"), "max_ratio: input should be a finite number, got inf"),
-        (("--length-penalty", "1e9"), "length_penalty: input should be less than or equal to 10, got 1000000000.0"),
-        (("--beam", "9" * 20), "beam: input should be less than or equal to 100000000, got 99999999999999999999"),
+        (
+            ("--length-penalty", "1e9"),
+            "Invalid value for '--length-penalty': 1000000000.0 is not in the range 0<=x<=10",
+        ),
+        (("--beam", "9" * 20), f"Invalid value for '--beam': {'9' * 20} is not in the range 1<=x<=100000000"),
     ],
 )
 def test_settings_out_of_range_for_every_engine(engine, options, fault):
     """No traceback of pydantic, nor of powers and sizes that overflow in search."""
-    assert refused("translate", LEARNED, "--engine", engine, *options, stdin="uns\n") == [f"error: {fault}"]
+    [line] = refused("translate", LEARNED, "--engine", engine, *options, stdin="uns\n")
+    assert line.partition("; see ")[0] == f"error: {fault}"
 
 
 def test_samples_have_no_beam():

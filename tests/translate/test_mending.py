@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from typing import get_args
 
 import pytest
 import single
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import posnmt
 from commands import run
-from posnmt.cli.group import SPLIT
+from posnmt.config.schema import Split
 from posnmt.data.subword import EOS
 from posnmt.translate.omissions import intervals
 from posnmt.translate.several import most_learned
@@ -58,7 +59,7 @@ def own_text(text):
 @pytest.mark.parametrize(
     ("engine", "split", "complete"),
     [
-        *(("torch", split, complete) for split in SPLIT for complete in ("as-trained", "mend", "warn")),
+        *(("torch", split, complete) for split in get_args(Split) for complete in ("as-trained", "mend", "warn")),
         ("ctranslate2", "huge", "mend"),
         ("ctranslate2", "huge", "warn"),
     ],

@@ -12,8 +12,7 @@ import yaml
 import corpus
 import posnmt
 from commands import run
-from posnmt.cli.group import COMPLETE, SPLIT
-from posnmt.config.schema import Complete, Decode, Split
+from posnmt.config.schema import Decode, Split
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import Run
 from posnmt.translate.several import LEARNED, LINES, MOST, as_trained, most_learned, most_together, sentences_per_line
@@ -104,7 +103,7 @@ def test_an_ensemble_has_learned_what_each_of_its_models_has(folder):
 )
 def test_a_model_has_learned_as_many_sentences_as_enough_of_its_training_lines_have(shares, most):
     assert most_learned(shares) == most
-    for split in SPLIT:
+    for split in get_args(Split):
         assert most_together(Decode(split=split), shares) == (most if split == "as-trained" else 1)
 
 
@@ -133,8 +132,4 @@ def test_sentences_are_counted_up_to_a_limit(folder):
 def test_what_suits_the_training_is_chosen_unless_the_user_decides(settings, split, complete):
     chosen = as_trained(Decode(**settings))
     assert (chosen.split, chosen.complete) == (split, complete)
-
-
-def test_options_are_those_of_the_settings():
-    assert (get_args(Split), get_args(Complete)) == (SPLIT, COMPLETE)
     assert (Decode().split, Decode().complete) == ("as-trained", "as-trained")

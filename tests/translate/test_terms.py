@@ -250,8 +250,8 @@ def test_translations_of_lines_have_them(glossary, tmp_path, beam):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (("--sample",), "samples cannot be given terms"),
-        (("--engine", "ctranslate2"), "terms: not available with CTranslate2"),
+        (("--sample",), "not available with samples (--terms)"),
+        (("--engine", "ctranslate2"), "not available with CTranslate2 here (--terms)"),
     ],
 )
 def test_what_has_no_terms(glossary, tmp_path, options, fault):
@@ -283,7 +283,7 @@ def test_a_prefix_that_ends_with_a_term_does_not_go_on_as_another_word(beam):
     begun = [model.translate(lines[:1], prefixes=[each], terms=spoken, beam=beam)[0] for each in inside]
     assert contains(begun[0], "Zug")
     assert begun[1] == model.translate(lines[:1], prefixes=inside[1:], beam=beam)[0], "it ends with another word"
-    with pytest.raises(UserError, match="samples cannot be given terms"):
+    with pytest.raises(UserError, match=r"not available with samples \(terms\)"):
         model.translate(lines, prefixes=prefixes, terms=spoken, sampling={})
 
 

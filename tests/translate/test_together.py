@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,8 +306,8 @@ def test_portions_and_resuming_change_nothing(trained, lines, tmp_path, monkeypa
     ("options", "sentence"),
     [
         (["--join", "4"], "4 lines are to be translated together; training joined at most 3 lines (--join)"),
-        (["--join", "2", "--nbest", "2"], "lines that are translated together cannot have n-best lists"),
-        (["--join", "2", "--sample"], "cannot have samples"),
+        (["--join", "2", "--nbest", "2"], "not available with lines that are translated together (--nbest)"),
+        (["--join", "2", "--sample"], "not available with lines that are translated together (--sample)"),
         (["--documents", "ids"], "documents matter to lines that are translated together (--documents); add --join"),
         (["--join", "2", "--documents", "few"], "corpus/dev.source has 20, few has 19"),
         (["--join", "2", "--engine", "ctranslate2"], "join"),
@@ -328,3 +330,15 @@ def test_a_model_that_was_not_trained_for_it_refuses(trained):
         model.translate(["a", "b"], join=2, documents=["a"])
     with pytest.raises(UserError, match="documents matter to lines that are translated together"):
         model.translate(["a", "b"], documents=["a", "a"])
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_sentences_of_a_document_are_alone_whatever_the_configuration_says(trained, tmp_path, engine):
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    shutil.copytree(trained / "run", tmp_path / "run")
+    path = tmp_path / "run" / "config.yaml"
+    tree = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**tree, "decode": {**tree.get("decode", {}), "join": 2}}))
+    options = ("--input", trained / "corpus" / "dev.source", "--document", "text", "--engine", engine)
+    assert run("translate", tmp_path / "run", *options)[0] == run("translate", trained / "run", *options)[0]

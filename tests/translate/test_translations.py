@@ -15,9 +15,9 @@ import yaml
 import posnmt
 from commands import run
 from posnmt.config.schema import Decode
-from posnmt.deploy.command import elsewhere
 from posnmt.deploy.server.service import Translated
 from posnmt.translate.alignments import Aligned
+from posnmt.translate.engines import choose
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.parts import Parts
 from posnmt.translate.search import Hypothesis
@@ -206,7 +206,7 @@ def test_a_text_that_several_translations_of_parts_give_stands_once():
 
 def test_ctranslate2_has_each_text_once(folder, lines):
     pytest.importorskip("ctranslate2")
-    engine = elsewhere("ctranslate2", folder / "run1", "model", {}).load()
+    engine = choose("ctranslate2", [folder / "run1"], "model", {}).load()
     decode = Decode(beam=BEAM, max_ratio=1.5, max_extra=3, complete="off")
     scored, searched = (engine.translate(lines, decode, BEAM, scored=scored) for scored in (True, False))
     for of_line in (*scored, *searched):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from posnmt.base.errors import UserError, existing_file
 from posnmt.base.extras import requires
 from posnmt.base.progress import Display
 from posnmt.config.schema import Decode
 from posnmt.data.portions import portions
-from posnmt.deploy.command import elsewhere, refuse_ensemble
-from posnmt.deploy.documents.formats import WHOLE, read
+from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
-from posnmt.translate.command import Chosen, Engine, choose_runs
+from posnmt.translate.command import Chosen, Engine
+from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
@@ -27,6 +26,9 @@ SENTENCE = "sentence"
 
 SHOWN = 10
 """Places that a warning lists."""
+
+OF_LINES = {"nbest", "format", "prefix", "resume", "alignments", "join", "documents"}
+"""Options of `posnmt translate` that are about lines."""
 
 
 def translate_document(
@@ -40,11 +42,11 @@ def translate_document(
     """Translate a document into another of the same format.
 
     Segments are translated sentence by sentence. A sentence that the engine refuses stays as it is, and is named; in a
-    format of `WHOLE`, so does its segment. A segment without words, such as an address, stays as well.
+    format that is whole, so does its segment. A segment without words, such as an address, stays as well.
 
     Args:
-        chosen: the engine and the settings of search.
-        form: a name in `ENDINGS`.
+        chosen: the engine and the settings of search, with `join` 1.
+        form: a name in `FORMATS`.
         source, output: files; None: standard input or output.
         languages: codes of source and target; None: those of the model, with the target that was chosen of several.
         terms: a file of source terms and target terms; see `posnmt.translate.terms`.
@@ -67,10 +69,9 @@ def translate_document(
     texts = [(each, part.segment.line) for part in parts for each in part.lettered]
     with Display() as display:
         report = _Report(name, glossary)
-        alone = chosen.decode.model_copy(update={"join": 1})  # neighbours in a document may be a title and a menu
-        translated = _translate(engine, alone, texts, report, display, glossary)
+        translated = _translate(engine, chosen.decode, texts, report, display, glossary)
         for part in parts:
-            part.place(translated, is_whole=form in WHOLE)
+            part.place(translated, is_whole=FORMATS[form].whole)
         write_whole(output, document.content())
         blank = len(document.segments) - len(parts)
         through = sum(part.through for part in parts)
@@ -126,28 +127,14 @@ class _Divided:
             self.segment.translated = join(self.sentences, placed)
 
 
-def choose(
-    engine: str, folders: Sequence[Path], checkpoint: str, search: dict[str, Any], with_terms: bool = False
-) -> Chosen:
-    """What is to translate, by the options of `posnmt translate`; `with_terms`: whether it is given a glossary.
-
-    Raises:
-        UserError: see `choose_runs` and `elsewhere`.
-    """
-    if engine == "torch":
-        return choose_runs(folders, checkpoint, search)
-    refuse_ensemble(folders)
-    return elsewhere(engine, folders[0], checkpoint, search, ["terms"] if with_terms else [])
-
-
-def refuse_options(given: dict[str, Any]) -> None:
+def refuse_options(asked: Collection[str]) -> None:
     """Check that no option was given that is about lines.
 
     Raises:
-        UserError: one was; `given` are options and whether they were.
+        UserError: one was; see `refuse_unserved`.
     """
-    if options := [name for name, value in given.items() if value]:
-        raise UserError("a document is translated as a whole", ", ".join(options), "leave it out, or --document lines")
+    who = "a document, which is translated as a whole"
+    refuse_unserved(who, EVERYTHING - OF_LINES, None, asked, "leave it out, or --document lines")
 
 
 def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from posnmt.base.errors import UserError
+from posnmt.base.named import named
 from posnmt.config.writing import TWO_LETTERS, base_code
-from posnmt.deploy.documents.raw import MARKS, Document
 
-ENDINGS = {
-    "tmx": (".tmx",),
-    "xliff": (".xlf", ".xliff"),
-    "html": (".html", ".htm", ".xhtml", ".xht"),
-    "srt": (".srt",),
-    "vtt": (".vtt",),
-    "markdown": (".md", ".markdown", ".mkd", ".mkdn", ".mdown"),
-    "po": (".po", ".pot"),
-    "json": (".json",),
-    "text": (),
-    "wrapped": (),
+if TYPE_CHECKING:
+    from posnmt.deploy.documents.raw import Document
+
+
+class Format(NamedTuple):
+    """A format of documents.
+
+    Attributes:
+        endings: of its files.
+        reader: `module:object`; it is given the bytes of a file and its path, and returns a `Document`.
+        whole: whether a segment is translated whole or not at all: memories, and messages that programs show.
+        bilingual: whether the reader is also given the codes of source and target.
+    """
+
+    endings: tuple[str, ...]
+    reader: str
+    whole: bool = False
+    bilingual: bool = False
+
+
+FORMATS = {
+    "tmx": Format((".tmx",), "posnmt.deploy.documents.tmx:TmxDocument", whole=True, bilingual=True),
+    "xliff": Format((".xlf", ".xliff"), "posnmt.deploy.documents.xliff:XliffDocument", whole=True, bilingual=True),
+    "html": Format((".html", ".htm", ".xhtml", ".xht"), "posnmt.deploy.documents.markup:read_html"),
+    "srt": Format((".srt",), "posnmt.deploy.documents.subtitles:read_srt"),
+    "vtt": Format((".vtt",), "posnmt.deploy.documents.subtitles:read_vtt"),
+    "markdown": Format(
+        (".md", ".markdown", ".mkd", ".mkdn", ".mdown"), "posnmt.deploy.documents.markdown:MarkdownDocument"
+    ),
+    "po": Format((".po", ".pot"), "posnmt.deploy.documents.po:PoDocument", whole=True, bilingual=True),
+    "json": Format((".json",), "posnmt.deploy.documents.json:JsonDocument", whole=True),
+    "text": Format((), "posnmt.deploy.documents.plain:read_text"),
+    "wrapped": Format((), "posnmt.deploy.documents.plain:read_wrapped"),
 }
-"""Format → endings of its files; plain text is read line by line unless one of the last two is asked for."""
-
-WHOLE = frozenset(["tmx", "xliff", "po", "json"])
-"""Formats of which a segment is translated whole or not at all: memories, and messages that programs show."""
+"""The formats that are read; plain text is read line by line unless one of the last two is asked for."""
 
 PACKED = frozenset([".gz", ".xz"])
 """Endings of compressed files, of which lines alone are read."""
@@ -149,7 +168,7 @@ def _ending(path: Path) -> str:
 def _named_by(path: Path) -> str | None:
     """The format that a file's name says."""
     ending = _ending(path)
-    return next((name for name, endings in ENDINGS.items() if ending in endings), None)
+    return next((name for name, form in FORMATS.items() if ending in form.endings), None)
 
 
 def _what(path: Path, kinds: dict[str, str]) -> str | None:
@@ -183,6 +202,8 @@ def _start(path: Path) -> str:
             data = file.read(1024)
     except OSError:
         return ""  # whoever reads the file says so
+    from posnmt.deploy.documents.raw import MARKS
+
     encoding = next((each for mark, each in MARKS.items() if data.startswith(mark)), "utf-8")
     return data.decode(encoding, "ignore").lstrip("\ufeff \t\r\n")
 
@@ -203,26 +224,6 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
     Raises:
         UserError: it is not of the format, or not safe to read.
     """
-    from posnmt.deploy.documents import markup, plain, subtitles
-    from posnmt.deploy.documents.json import JsonDocument
-    from posnmt.deploy.documents.markdown import MarkdownDocument
-    from posnmt.deploy.documents.po import PoDocument
-    from posnmt.deploy.documents.tmx import TmxDocument
-    from posnmt.deploy.documents.xliff import XliffDocument
-
-    if form == "tmx":
-        return TmxDocument(data, path, languages)
-    if form == "xliff":
-        return XliffDocument(data, path, languages)
-    if form == "po":
-        return PoDocument(data, path, languages)
-    readers: dict[str, Callable[[bytes, Path], Document]] = {
-        "html": markup.read_html,
-        "srt": subtitles.read_srt,
-        "vtt": subtitles.read_vtt,
-        "json": JsonDocument,
-        "markdown": MarkdownDocument,
-        "text": plain.read_text,
-        "wrapped": plain.read_wrapped,
-    }
-    return readers[form](data, path)
+    reader = named(FORMATS[form].reader)
+    document: Document = reader(data, path, languages) if FORMATS[form].bilingual else reader(data, path)
+    return document

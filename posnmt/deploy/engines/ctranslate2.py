@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from posnmt.base.errors import UserError
 from posnmt.base.parallel.cores import cores
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.translate.mending import mended
 from posnmt.translate.omissions import with_omissions
+from posnmt.translate.options import refuse_unserved
 from posnmt.translate.parts import in_parts
 from posnmt.translate.protect import protect
 from posnmt.translate.search import Hypothesis
@@ -40,6 +40,16 @@ COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
+SERVES = frozenset(
+    [
+        *("beam", "length_penalty", "max_ratio", "max_extra", "max_source", "split", "complete", "protect"),
+        *("allow_unk", "positions", "mbr", "batch", "precision", "nbest"),
+    ]
+)
+"""What CTranslate2 has of posnmt's search."""
+
+HERE, TO_TORCH = "CTranslate2 here", "leave it out, or translate the run with --engine torch"
+"""The engine in messages, and what to do about what it does not serve."""
 
 TOO_LONG = (
     "split the line (decode.split=auto), export with a larger --positions, or translate the run with --engine torch"
@@ -59,8 +69,10 @@ class CTranslate2Engine:
         several: the shares of training sources with at least 1, 2, … sentences; None: not known.
 
     Attributes:
-        name: of the program, with its version.
+        name, serves: see `posnmt.translate.command.Engine`.
     """
+
+    serves = SERVES
 
     def __init__(
         self,
@@ -105,9 +117,10 @@ class CTranslate2Engine:
                 outputs alone, and NaN from greedy search.
 
         Raises:
-            UserError: settings that this engine does not have; see `refuse_settings`.
+            UserError: what this engine does not serve.
         """
-        refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
+        asked = {"prefix": len(prefixes) > 0, "terms": terms is not None, "alignments": aligned}
+        refuse_unserved(HERE, self.serves, decode, [name for name, is_asked in asked.items() if is_asked], TO_TORCH)
         together, decode = most_together(decode, self.several), as_trained(decode)
         translations = self._translate(lines, decode, together, nbest, first_line, name, scored)
         if decode.complete != "mend":
@@ -249,33 +262,6 @@ class CTranslate2Engine:
         """The subwords of an output, without eos."""
         tokens = [self._ids[piece] for piece in pieces]
         return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
-
-
-def wanted_of(prefixes: bool, terms: bool, alignments: bool) -> list[str]:
-    """What is asked for of the things that `refuse_settings` refuses."""
-    asked = {"a prefix": prefixes, "terms": terms, "alignments": alignments}
-    return [name for name, value in asked.items() if value]
-
-
-def refuse_settings(decode: Decode, wanted: Sequence[str]) -> None:
-    """Check that search needs nothing that is PyTorch's alone.
-
-    Args:
-        wanted: what is, and is asked for beside the settings.
-
-    Raises:
-        UserError: it does.
-    """
-    asked = {
-        "sampling": decode.sampling,
-        "a shortest length": decode.min_length,
-        "a coverage penalty": decode.coverage_penalty,
-        "lines together (join)": decode.join > 1,
-    }
-    what = [*(name for name, value in asked.items() if value), *wanted]
-    if what:
-        names = " and ".join(what)
-        raise UserError(f"{names}: not available with CTranslate2 here", None, "translate the run with --engine torch")
 
 
 def _hypothesis(

@@ -20,6 +20,14 @@ from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditi
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 from posnmt.model.base import TranslationModel
 
+SERVES = frozenset(
+    [
+        *("beam", "length_penalty", "max_ratio", "max_extra", "min_length", "max_source", "batch", "precision"),
+        *("split", "complete", "protect"),  # of whole lines: `generate` translates each text as it is given
+    ]
+)
+"""Settings of search that an export takes, and those that say nothing of `generate`."""
+
 BEAM = 3
 """Hypotheses of the search that checks a written folder; they change places, and the cache with them."""
 
@@ -28,7 +36,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
     """Write configuration, weights, text pipeline and settings of search into an existing folder.
 
     Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`;
-    what it leaves out is in `not_searched`.
+    what it takes of them is in `SERVES`.
 
     Raises:
         UserError: a model of which Transformers would not know the pairs of words.
@@ -65,17 +73,6 @@ def search_settings(decode: Decode) -> GenerationConfig:
         eos_token_id=EOS,
         decoder_start_token_id=BOS,
     )
-
-
-def not_searched(decode: Decode) -> list[str]:
-    """The settings of a run's search that `generate` does not have."""
-    differing = {
-        "sampling": decode.sampling is not None,
-        "coverage_penalty": decode.coverage_penalty > 0,
-        "mbr": decode.mbr > 0,
-        "join": decode.join > 1,
-    }
-    return [f"decode.{name}" for name, differs in differing.items() if differs]
 
 
 class Loaded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ from posnmt.base.files import named_folders
 from posnmt.config.schema import Decode
 from posnmt.config.writing import is_code
 from posnmt.data.marks import mark_for
-from posnmt.deploy.command import elsewhere
-from posnmt.deploy.engines.ctranslate2 import refuse_settings
 from posnmt.deploy.folder import choose_engine, describe, is_exported, open_folder
 from posnmt.deploy.server.languages import match
 from posnmt.deploy.server.metrics import Metrics
@@ -23,8 +21,8 @@ from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.worker import Worker
 from posnmt.run.run import Run
 from posnmt.translate.command import Engine
-from posnmt.translate.options import with_options
-from posnmt.translate.translator import Translator
+from posnmt.translate.engines import choose
+from posnmt.translate.options import EVERYTHING, refuse_unserved
 
 
 @dataclass(frozen=True)
@@ -109,26 +107,15 @@ def load(
     folder = choice.folder
     engine = choose_engine(engine, [folder], search.get("precision"))
     alone = {**search, "join": 1}  # a batch has lines of several requests
-    start: Callable[[], Engine]
     if is_exported(folder):
         about = open_folder(folder, "ctranslate2")[0].model_dump()
     else:
         about = describe(Run.open(folder), checkpoint)
-    if engine == "torch":
-        run = Run.open(folder)
-        decode, marks = with_options(run.config.decode, alone), list(run.marks)
-
-        def start() -> Engine:
-            return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)
-    else:
-        chosen = elsewhere(engine, folder, checkpoint, alone)
-        decode, start, marks = chosen.decode, chosen.load, list(chosen.marks())
-    if decode.sampling is not None:
-        what = "decode.sampling draws translations by the numbers of lines, which depend on other requests in a server"
-        raise UserError(what, folder, "leave it out of the run's config.yaml")
-    if is_exported(folder):
-        refuse_settings(decode, [])
-    loaded = start()
+    who = "a server, where a line's number, which decides what is drawn for it, depends on other requests"
+    todo = f"leave it out of {folder}/config.yaml"
+    refuse_unserved(who, EVERYTHING - {"sampling"}, Decode.model_validate(about["decode"]), todo=todo)
+    chosen = choose(engine, [folder], checkpoint, alone)
+    loaded, marks, decode = chosen.load(), list(chosen.marks()), chosen.decode
     queue = Queue(settings.queue_characters, settings.timeout / 2, settings.batch_characters)
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])
     if marks:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from posnmt.config.schema import Complete, Split
+from posnmt.config.offered import offered
+from posnmt.config.schema import Decode
 from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
@@ -16,7 +17,7 @@ from posnmt.deploy.server.service import Service, Translated, warnings
 from posnmt.translate.command import facts, hypothesis_records, source_words
 
 
-class Query(Body):
+class Asked(Body):
     """Texts to translate with a model, or between two languages."""
 
     model_config = ConfigDict(extra="forbid")
@@ -26,15 +27,20 @@ class Query(Body):
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
     nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
-    beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
-    split: Split | None = Field(
-        None, description="which lines are translated in parts; default: as the server was started"
-    )
-    complete: Complete | None = Field(
-        None, description="what is done about sentences that are left out; default: as the server was started"
-    )
     alignments: bool = Field(False, description="whether words are linked to those of the source")
     api_key: str | None = Field(None, description="in place of the header Authorization: Bearer KEY")
+
+
+OPTIONS = {
+    name: (
+        Annotated[field.annotation | None, *field.metadata],  # type: ignore[operator]
+        Field(None, description=f"{field.description}; default: as the server was started"),
+    )
+    for name, field, _ in offered(Decode, lambda on: on.server and on.python == "call")
+}
+"""The settings of search that a request may have, as fields."""
+
+Query = create_model("Query", __base__=Asked, __doc__=Asked.__doc__, **OPTIONS)  # type: ignore[call-overload]
 
 
 class SpanBody(BaseModel):
@@ -164,15 +170,14 @@ def routes(service: Service) -> APIRouter:
     )
     async def translate_lines(request: Request) -> dict[str, Any]:
         """Translate texts, a result for each line, with n-best lists, scores, subwords and alignments."""
-        query = await read(request, Query)
+        query: Asked = await read(request, Query)
         client = service.client(request, query.api_key)
         texts = [query.text] if isinstance(query.text, str) else query.text
         model = _model(service, query, texts)
-        if query.nbest > (beam := query.beam or model.decode.beam):
+        options = {name: getattr(query, name) for name in OPTIONS}
+        if query.nbest > (beam := options["beam"] or model.decode.beam):
             raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
-        search = service.search(
-            model, query.nbest, query.beam, True, query.alignments, split=query.split, complete=query.complete
-        )
+        search = service.search(model, query.nbest, True, query.alignments, **options)
         translated = await service.translate(request, client, model, texts, search)
         return {
             "model": model.name,
@@ -204,7 +209,7 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-def _model(service: Service, query: Query, texts: list[str]) -> Model:
+def _model(service: Service, query: Asked, texts: list[str]) -> Model:
     """The model that a request names, or that its languages decide."""
     models = service.models
     if query.model is not None:

@@ -37,20 +37,16 @@ class Search:
     """How lines are searched; lines that are searched alike are translated together.
 
     Attributes:
-        beam: None: the model's.
+        options: settings of `decode` that are others than the model's, with their names.
         nbest: hypotheses of each line.
-        split, complete: which lines are in parts, and what is done about sentences that are left out; None: as the
-            model's settings say.
         scored: whether probabilities are computed.
         aligned: whether words are linked to those of the line.
     """
 
-    beam: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
     nbest: int = 1
     scored: bool = False
     aligned: bool = False
-    split: str | None = None
-    complete: str | None = None
 
 
 @dataclass(eq=False)

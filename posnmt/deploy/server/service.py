@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import Request
 
@@ -127,27 +128,23 @@ class Service:
         except Undecided as undecided:
             raise Refusal(400, str(undecided)) from None
 
-    def search(
-        self,
-        model: Model,
-        nbest: int,
-        beam: int | None = None,
-        scored: bool = False,
-        aligned: bool = False,
-        split: str | None = None,
-        complete: str | None = None,
-    ) -> Search:
+    def search(self, model: Model, nbest: int, scored: bool = False, aligned: bool = False, **options: Any) -> Search:
         """How to search for so many translations; the beam becomes as wide as they are many.
+
+        Args:
+            options: settings of `decode`; None: the model's.
 
         Raises:
             Refusal: too many, or alignments by a model without.
         """
         if aligned and not model.engine.aligns:
             raise Refusal(400, f"model {model.name} has no alignments; Transformers that PyTorch computes have")
-        width = max(nbest, beam or model.decode.beam)
+        width = max(nbest, options.get("beam") or model.decode.beam)
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
-        return Search(None if width == model.decode.beam else width, nbest, scored, aligned, split, complete)
+        others = {name: value for name, value in {**options, "beam": width}.items() if value is not None}
+        unlike = sorted((name, value) for name, value in others.items() if value != getattr(model.decode, name))
+        return Search(tuple(unlike), nbest, scored, aligned)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search

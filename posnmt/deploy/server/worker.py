@@ -66,6 +66,5 @@ class Worker(threading.Thread):
 
     def _search(self, batch: Batch, lines: list[str], first: int) -> list[Translation]:
         search = batch.search
-        wanted = {"beam": search.beam, "split": search.split, "complete": search.complete}
-        decode = self.decode.model_copy(update={name: value for name, value in wanted.items() if value is not None})
+        decode = self.decode.model_copy(update=dict(search.options))
         return self.engine.translate(lines, decode, search.nbest, first, "text", search.scored, aligned=search.aligned)

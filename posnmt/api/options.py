@@ -1,0 +1,74 @@
+"""Settings of search as arguments of Python, which docs/scripts/reference.py makes of `posnmt.config.schema.Decode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+# begin search options
+
+
+class SearchOptions(TypedDict, total=False):
+    """Settings of search that each translation takes.
+
+    Attributes:
+        beam: hypotheses kept; 1 is greedy search.
+        length_penalty: a: hypotheses rank by log-probability / length^a.
+        coverage_penalty: beta: lowers the scores of finished hypotheses whose attention leaves source subwords out, by
+            beta x the sum over source subwords of -log(min(attention, 1)); Transformers only.
+        max_ratio: longest output = max_ratio x source length + max_extra, in subwords.
+        max_extra: see max_ratio; outputs that reach the limit are counted and reported.
+        split: which lines are translated in parts as long as training sentences, cut at the ends of sentences and
+            clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training sentence;
+            auto: those longer than the longest training sentence; sentences: huge ones, and every line of several
+            sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at least 25 %
+            of the training lines had; off: none.
+        complete: what is done about a translation that leaves out a sentence of its line: warn: it is reported; mend:
+            the line is translated again, a sentence at a time, and reported as mended if less is missing; as-trained:
+            mend, or warn with split off; off: nothing, and only empty translations are reported.
+        min_length: shortest output in subwords, as far as max_ratio allows it.
+        protect: what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up,
+            addresses, paths, code in back quotes, and words with characters that the vocabulary lacks; lines without
+            letters are not translated; a list of regular expressions: what they match too; off: nothing.
+        allow_unk: whether translations may contain unknown characters, written as ⁇.
+        join: consecutive lines that are translated together, each in the context of the others; a blank line ends a
+            document; at most train.context; 1: each line alone.
+        sampling: draw translations at random from the model's probabilities instead of searching for the most probable;
+            a mapping with temperature, top_k, top_p, seed.
+        mbr: of so many translations, from the beam or drawn, take the one most similar to the others by chrF; 0: the
+            most probable.
+        batch: most padded source tokens x beam of a batch; affects speed only.
+    """
+
+    beam: int | None
+    length_penalty: float | None
+    coverage_penalty: float | None
+    max_ratio: float | None
+    max_extra: int | None
+    split: Literal["as-trained", "sentences", "auto", "huge", "off"] | None
+    complete: Literal["as-trained", "mend", "warn", "off"] | None
+    min_length: int | None
+    protect: Literal["auto", "off"] | list[str] | None
+    allow_unk: bool | None
+    join: int | None
+    sampling: Mapping[str, Any] | None
+    mbr: int | None
+    batch: int | None
+
+
+class LoadOptions(TypedDict, total=False):
+    """Settings of search that a model is loaded with.
+
+    Attributes:
+        positions: changes of positions for long texts, in `translate` and `score`, not on dev; a mapping with
+            interpolate, ntk, yarn, clip, group, temperature.
+        precision: of matrix products in translation; bf16 is faster on hardware that supports it, and less exact.
+        cuda_graphs: on a GPU, record the decoder's steps and replay them; Transformers only.
+    """
+
+    positions: Mapping[str, Any] | None
+    precision: Literal["fp32", "bf16"] | None
+    cuda_graphs: bool | None
+
+
+# end search options

@@ -1,0 +1,132 @@
+"""The options of search of a command, made from the fields of `posnmt.config.schema.Decode`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posnmt.base.errors import UserError
+from posnmt.cli.group import NumberRange
+
+if TYPE_CHECKING:
+    from posnmt.config.offered import Option
+
+
+class SearchCommand(click.Command):
+    """A command with options of search.
+
+    They are made when they are first asked for: the schema takes long to import, and `posnmt --help` needs none of it.
+
+    Args:
+        door: the mark of `On` that an option has if the command takes it: `cli` or `server`.
+        before: the option that they stand before.
+    """
+
+    def __init__(self, *args: Any, door: str, before: str, **kwargs: Any) -> None:
+        self._door, self._before, self._made = door, before, False
+        super().__init__(*args, **kwargs)
+
+    @property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """The parameters, in their order."""
+        if not self._made:
+            place = [each.name for each in self._params].index(self._before)
+            self._params[place:place] = search_options(self._door)
+            self._made = True
+        return self._params
+
+    @params.setter
+    def params(self, own: list[click.Parameter]) -> None:
+        self._params = own
+
+
+def search_options(door: str) -> list[click.Parameter]:
+    """The options of search that a command takes; see `SearchCommand`."""
+    from posnmt.config.offered import offered
+    from posnmt.config.schema import Decode
+
+    taken = offered(Decode, lambda on: getattr(on, door))
+    return [option for each in taken for option in (_of_section(each) if each.on.flag else [_option(each)])]
+
+
+def _option(option: Option, help_: str = "{}; default: the run's config") -> click.Parameter:
+    """An option of the command line; `help_` says when it counts."""
+    from posnmt.config.offered import kind
+
+    flag = _flag(option.name)
+    text = [option.about, *(f"{value}: {what}" for value, what in option.on.also.items())]
+    if list[str] in kind(option.field).types:
+        text.append("FILE: such a list, one a line")
+    about = re.sub(r"\b[a-z]+_[a-z_]+\b", lambda name: _flag(name[0]), "; ".join(text))  # names of other options
+    settings = _value(option)
+    name = f"{flag}/--no-{flag[2:]}" if settings.get("type") is bool else flag
+    return click.Option([name, option.name], default=None, help=help_.format(about), **settings)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _value(option: Option) -> dict[str, Any]:
+    """The values of an option, as click describes them; a list of texts stands in a file, one a line."""
+    from posnmt.config.offered import kind
+
+    types, choices, limits = kind(option.field)
+    if list[str] in types:
+        return {"metavar": "|".join([*choices, "FILE"])}
+    if choices:
+        return {"type": click.Choice([*choices, *option.on.also])}
+    [number] = types
+    if number is int:
+        low, high = limits.get("ge"), limits.get("le")
+        low = limits["gt"] + 1 if "gt" in limits else low
+        high = limits["lt"] - 1 if "lt" in limits else high
+        return {"type": click.IntRange(low, high) if limits else int}
+    if number is float:
+        low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
+        return {"type": NumberRange(low, high, min_open="gt" in limits, max_open="lt" in limits)}
+    return {"type": number}
+
+
+def _of_section(option: Option) -> Iterator[click.Parameter]:
+    """The flag that asks for a section, and the options of its settings."""
+    from posnmt.config.offered import kind, offered
+
+    flag = option.on.flag
+    yield click.Option([flag, option.name], is_flag=True, default=None, help=option.about)
+    for each in offered(kind(option.field).types[0]):
+        yield _option(each, f"with {flag}: {{}}; default: {each.field.default:g}")
+
+
+def chosen_search(options: dict[str, Any], door: str = "cli") -> dict[str, Any]:
+    """The settings of search that were given, taken out of the options of a command; `door`: see `SearchCommand`.
+
+    Raises:
+        UserError: settings of a section without its flag, a beam for samples, or a file that cannot be read.
+    """
+    from posnmt.config.offered import kind, offered
+    from posnmt.config.schema import Decode
+
+    chosen = {}
+    for name, field, on in offered(Decode, lambda on: getattr(on, door)):
+        value = options.pop(name)
+        types, choices, _ = kind(field)
+        if on.flag:
+            inner = {each.name: given for each in offered(types[0]) if (given := options.pop(each.name)) is not None}
+            if inner and not value:
+                names = ", ".join(map(_flag, inner))
+                raise UserError(f"this matters with {on.flag} alone", names, f"add {on.flag}, or leave it out")
+            value = inner if value else None
+        elif list[str] in types and value not in (None, *choices):  # each list of search is one of patterns
+            from posnmt.translate.spans import read_patterns
+
+            value = read_patterns(Path(value))
+        if value is not None:
+            chosen[name] = value
+    if "sampling" in chosen and "beam" in chosen:
+        raise UserError("samples are drawn, without a beam", "--beam", "leave it out, or search without --sample")
+    return chosen
