@@ -37,7 +37,7 @@ from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Choice, Models, choices, load
 from posnmt.deploy.server.queue import Job, Queue, Search
 from posnmt.deploy.server.refusal import Refusal, later
-from posnmt.deploy.server.service import Service
+from posnmt.deploy.server.service import Service, Translated
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.run.run import EXPORTED
@@ -51,6 +51,7 @@ def test_a_text_is_its_lines_and_their_ends(text):
     assert join(lines, ends) == text
     assert len(lines) == len(ends) + 1 == text.count("\n") + 1
     assert not any("\n" in line for line in lines)
+    assert split("a\r\n\nb\r")[0] == ["a", "", "b\r"]
 
 
 SENTENCES = {
@@ -347,6 +348,14 @@ def test_a_server_whose_thread_has_ended_cannot_translate():
     thread.start()
     thread.join()
     assert asyncio.run(health()).status_code == 503
+
+
+def test_alternatives_are_others_than_the_best():
+    """Where a line has fewer translations, the best stands in for those that it lacks."""
+    lines = [SimpleNamespace(texts=["a", "b", "c"], text="a"), SimpleNamespace(texts=["d"], text="d")]
+    text = Translated(["A", "D"], ["\n"], lines)
+    assert text.alternatives(5) == ["b\nd", "c\nd"]
+    assert Translated(["D"], [], lines[1:]).alternatives(2) == []
 
 
 def test_when_a_request_may_be_sent_again():
