@@ -21,7 +21,8 @@ from posnmt.metrics.metric import Metric
 from posnmt.metrics.registry import METRICS, metric
 from posnmt.study.database import read
 from posnmt.study.load import load
-from posnmt.study.study import plan_in
+from posnmt.study.plan import analyses as analyses_of
+from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -143,11 +144,15 @@ def test_a_study_notices_that_a_metric_has_changed(installed, tmp_path):
     recipe = load(written(tmp_path, {**SMALL, "analyses": analyses}), check_configs=False)
     out, said = tmp_path / "study", []
     run_study(recipe, "smoke", None, out, say=said.append, only=["corpus/artificial"])
+    before = load_plan(out)
     (installed / "exact.py").write_text(f"{EXACT}# changed\n")
     plugins._loaded.clear()
-    plan_in(out, recipe, "smoke", None, said.append)
+    changed = plan_in(out, recipe, "smoke", None, said.append)
     assert "the metric exact (exact:EXACT) has changed" in said[-1]
     assert said[-1].endswith("analyses with it are run again")
+    (old,), (new,) = (analyses_of(each, each.steps)[0]["test"].settings["plugins"] for each in (before, changed))
+    assert old["name"] == new["name"] == "exact"
+    assert old["sha256"] != new["sha256"]
 
 
 @pytest.mark.slow
@@ -159,8 +164,13 @@ def test_a_study_measures_and_judges_by_it(installed, tmp_path):
         for number, name in enumerate(metrics)
     ]
     columns = [{"title": name, "measure": name, "analysis": "test"} for name in metrics]
+    config = {
+        "subword": {"vocabulary": 120}, "model": {"size": "tiny"}, "train": {"steps": 1},
+        "decode": {"beam": 1, "max_ratio": 0.1, "max_extra": 5},
+    }  # fmt: skip
+    smoke = {**SMALL["scales"]["smoke"], "config": config}
     tree = {
-        **SMALL, "claims": claims, "recommend": {"analyses": ["test"], "measure": "exact"},
+        **SMALL, "scales": {"smoke": smoke}, "claims": claims, "recommend": {"analyses": ["test"], "measure": "exact"},
         "analyses": {"test": {"test": "test", "trainings": ["all"], "metrics": metrics}},
         "tests": {"test": {"corpus": "test"}},
         "runs": [{"systems": ["transformer", "relative"], "trainings": ["all"], "tests": ["test"]}],

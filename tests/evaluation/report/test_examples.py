@@ -147,3 +147,12 @@ def test_other_numbers_of_examples_are_refused(command, wanted):
         f"error: examples are all, none or a whole number; got {wanted!r} (--examples); for example 500" in done.output
     )
     assert page == ""
+
+
+@pytest.mark.parametrize("name", ["omitted_sentences", "ter", "aligned_source_words"])
+def test_scores_have_one_decimal_more_than_their_measure_shows(name):
+    rows, lengths = np.array([[1, 3], [2, 3], [5, 7], [0, 1], [9, 9]]), np.arange(5)
+    additive = Additive.of({name: [rows, rows]}, [lengths, lengths], lengths)
+    metric = additive.metric(name)
+    found = Examples.of(example_texts(), lengths, additive, TrainedLengths()).scores[name][0]
+    assert found == np.rint(metric.score(rows) * 10 ** (metric.decimals + 1)).astype(int).tolist()
