@@ -23,7 +23,7 @@ from posnmt.study.sweep import Dimension, _value
 from posnmt.translate.options import with_options
 from posnmt_position.options import Options
 
-PACKAGES = ("config", "corpora", "model", "position", "study")
+PACKAGES = ("posnmt.config", "posnmt.corpora", "posnmt.model", "posnmt.study", "posnmt_position")
 BAD = {int: (True, False, "1", 1.5), float: (True, False, "1"), bool: (1, 0, 1.0, "true", "yes")}
 CONFIG = """\
 data: {train: {source: a, target: b}}
@@ -35,15 +35,15 @@ train:
 def sections(kind=Section):
     """Every section and every class of options of posnmt."""
     for name in PACKAGES:
-        package = importlib.import_module(f"posnmt.{name}")
-        for module in pkgutil.walk_packages(package.__path__, f"posnmt.{name}."):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             importlib.import_module(module.name)
     found, left = [], [kind]
     while left:
         for each in left.pop().__subclasses__():
             left.append(each)
             found.append(each)
-    return sorted({each for each in found if each.__module__.startswith("posnmt.")}, key=lambda each: each.__qualname__)
+    return sorted({each for each in found if each.__module__.startswith(("posnmt.", "posnmt_position."))}, key=lambda each: each.__qualname__)
 
 
 def wrong(annotation) -> list[Any]:
