@@ -43,7 +43,10 @@ def sections(kind=Section):
         for each in left.pop().__subclasses__():
             left.append(each)
             found.append(each)
-    return sorted({each for each in found if each.__module__.startswith(("posnmt.", "posnmt_position."))}, key=lambda each: each.__qualname__)
+    return sorted(
+        {each for each in found if each.__module__.startswith(("posnmt.", "posnmt_position."))},
+        key=lambda each: each.__qualname__,
+    )
 
 
 def wrong(annotation) -> list[Any]:

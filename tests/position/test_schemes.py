@@ -77,7 +77,15 @@ def test_a_scheme_from_outside_the_package():
 def test_the_scheme_in_contributing_md():
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     names = {"__name__": "gaussian"}
-    exec(compile(text.split("## A position scheme, whole")[1].split("```python\n")[1].split("```")[0], "gaussian.py", "exec", dont_inherit=True), names)
+    exec(
+        compile(
+            text.split("## A position scheme, whole")[1].split("```python\n")[1].split("```")[0],
+            "gaussian.py",
+            "exec",
+            dont_inherit=True,
+        ),
+        names,
+    )
     check_scheme(names["Gaussian"])
 
 
