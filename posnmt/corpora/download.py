@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import Message
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -133,7 +132,8 @@ class Downloads:
                     raise _unreachable(url, path, reason) from None
                 if error.code == 416:
                     partial.discard()
-                wish = _wish(error.headers)
+                after = error.headers["Retry-After"] or ""  # seconds, or a date, which is ignored
+                wish = min(float(after), _LONGEST_PAUSE) if after.isdecimal() else 0.0
             except _NETWORK as error:
                 cause = getattr(error, "reason", error)
                 reason = str(getattr(cause, "strerror", None) or cause or type(error).__name__)
@@ -244,12 +244,6 @@ def _unreachable(url: str, path: Path, reason: str) -> UserError:
     return UserError(
         f"{url} cannot be fetched: {reason}", None, f"fetch it by hand, put it at {path}, and repeat this command"
     )
-
-
-def _wish(headers: Message) -> float:
-    """The seconds of a Retry-After header, at most a minute; its other form, a date, is ignored."""
-    value = headers["Retry-After"] or ""
-    return min(float(value), _LONGEST_PAUSE) if value.isdecimal() else 0.0
 
 
 def _spoken(say: Say, every: float = 10.0) -> Show:

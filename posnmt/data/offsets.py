@@ -188,7 +188,9 @@ def _shifts(read: Read, count: int) -> list[Shift]:
             ]
             begin = _edge(read, around[0], offset, 1) if first > 0 else 0
             end = _edge(read, around[1], offset, -1) if last < len(numbers) else count
-        named = offset if _is_clear(offset, rivals, first, last) else None
+        better = (rivals[offset] - rivals[other] for other in RIVALS if other != offset)
+        is_clear = all(_certainty(each[first:last]) > math.log(len(RIVALS) / DOUBT) for each in better)
+        named = offset if is_clear else None
         stretches.append(Shift(offset=named, first=int(begin) + 1, last=None if end == count else int(end)))
     return stretches
 
@@ -345,13 +347,6 @@ def _certainty(gains: NDArray[np.float64]) -> float:
     """The negative logarithm of the largest probability of so large a sum of d; 0 where it is not positive."""
     total = float(gains.sum())
     return total**2 / float((gains**2).sum()) / 2 if total > ROUNDING else 0.0
-
-
-def _is_clear(offset: int, gains: Mapping[int, NDArray[np.float64]], first: int, last: int) -> bool:
-    """Whether an offset fits a stretch clearly better than every other offset."""
-    least = math.log(len(RIVALS) / DOUBT)
-    own = gains[offset][first:last]
-    return all(_certainty(own - gains[other][first:last]) > least for other in RIVALS if other != offset)
 
 
 def _tokens(line: str) -> set[str]:

@@ -70,12 +70,12 @@ class Sampler:
     def samples(self, text: str, random: Random) -> list[list[int]]:
         """The ids of random segmentations of a tokenised text, as many as the settings say, without bos and eos."""
         words = self._words.findall(self.subwords.normalised(text))
-        return [self._sample(words, random) for _ in range(self.settings.segmentations)]
-
-    def _sample(self, words: list[str], random: Random) -> list[int]:
-        """The ids of a random segmentation; as in SentencePiece, unknown neighbours are one."""
-        ids = [self._ids.get(piece, UNK) for word in words for piece in self._segment(word, random)]
-        return [number for number, same in groupby(ids) for number in (same if number != UNK else [UNK])]
+        samples = []
+        for _ in range(self.settings.segmentations):
+            ids = [self._ids.get(piece, UNK) for word in words for piece in self._segment(word, random)]
+            # as in SentencePiece, unknown neighbours are one
+            samples.append([number for number, same in groupby(ids) for number in (same if number != UNK else [UNK])])
+        return samples
 
     def _merged(self, word: str, random: Random) -> Iterator[str]:
         """A word after merges in the order of their ranks, of which each is skipped at random at each step."""

@@ -87,14 +87,12 @@ class Segmenter:
         words = [word for word in text.split(" ") if word]
         line = "".join(words[:1])
         for word in words[1:]:
-            line += f" {word}" if self._separate(line, word) else word
+            if line[-1] in ",;":
+                apart = _is_letter(word[0], "LMN") and not (line[-2:-1].isdigit() and word[0].isdigit())
+            else:
+                apart = self._are_letters(line[-1], word[0])
+            line += " " * apart + word
         return line
-
-    def _separate(self, line: str, word: str) -> bool:
-        """Whether a blank belongs between the line so far and the next word."""
-        if line[-1] in ",;":
-            return _is_letter(word[0], "LMN") and not (line[-2:-1].isdigit() and word[0].isdigit())
-        return self._are_letters(line[-1], word[0])
 
     def _are_letters(self, left: str, right: str) -> bool:
         """Whether two adjacent characters are parts of words that a blank separates."""

@@ -123,11 +123,8 @@ class Subwords:
     def _knows(self, text: str) -> bool:
         """Whether the vocabulary has each character of a text, or what it is normalised to."""
         alone = str(self._processor.normalize(text)).removeprefix(BLANK)
-        return all(sign == BLANK or self._has(sign) for sign in alone)
-
-    def _has(self, sign: str) -> bool:
-        """Whether the vocabulary has a character as an entry."""
-        return self._processor.piece_to_id(sign) != self._processor.unk_id() or sign in self._ids
+        unknown = self._processor.unk_id()
+        return all(s == BLANK or s in self._ids or self._processor.piece_to_id(s) != unknown for s in alone)
 
     def readable(self, text: str) -> str:
         """A text in which other forms stand for the characters that the vocabulary lacks (`posnmt.data.forms`).

@@ -174,11 +174,6 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
 
 
 def _refuse_streams(output: Path | None, inputs: Sequence[Path | None]) -> None:
-    """Refuse to go on with a translation that is not from files to a file.
-
-    Raises:
-        UserError: as its name says.
-    """
     if output is None or is_stream(output):
         raise UserError("--resume goes on with a file", "--output", "name the file that was begun")
     if any(each is None or is_stream(each) for each in inputs):

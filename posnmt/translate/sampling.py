@@ -102,7 +102,6 @@ class _Sample:
                 self._gained.append(log_probability)
 
     def hypothesis(self, length_penalty: float) -> Hypothesis:
-        """The whole sample."""
         score = self._total / (len(self._tokens) + 1) ** length_penalty
         return Hypothesis(self._tokens, self._total, score, len(self._tokens) < self.bounds.limit, self._gained)
 

@@ -132,7 +132,6 @@ class _Finished:
         self._groups: list[list[Hypothesis]] = [[] for _ in bounds]
 
     def goes_on(self, sentence: int, step: int) -> bool:
-        """Whether a sentence is not finished after so many steps."""
         return len(self._groups[sentence]) < self.beam and self.bounds[sentence].limit >= step
 
     def add(
@@ -154,11 +153,9 @@ class _Finished:
             self._groups[sentence].append(Hypothesis(tokens, log_probability, score, ended, log_probabilities, penalty))
 
     def ranked(self) -> list[list[Hypothesis]]:
-        """Those of each sentence, best score first."""
         return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in self._groups]
 
     def unscored(self) -> list[list[Hypothesis]]:
-        """Those of greedy search without scores."""
         return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in self._groups]
 
 

@@ -326,7 +326,8 @@ def _place(removed: Removed, start: int, end: int, translation: str, links: Sequ
     if not before:
         return min(behind)[1] if behind and whole[removed.begin : start].strip() else 0
     if not behind and not whole.startswith("</", start):
-        return _end_of(whole[end:], translation)
+        has_signs = bool(whole[end:].strip())  # behind the span, and then also behind its place
+        return len(translation.rstrip("".join(_JOINS_LEFT))) if has_signs else len(translation)
     return min(behind)[1] if behind and _OPENS.fullmatch(whole[start:end]) else max(before)[1]
 
 
@@ -347,12 +348,6 @@ def _beside(text: str, whole: str, start: int, end: int, following: str) -> str:
 def _is_word(sign: str) -> bool:
     """Whether a character belongs to a word that blanks separate from others."""
     return sign.isalnum() and not _ALONE.match(sign)
-
-
-def _end_of(rest: str, translation: str) -> int:
-    """The end of a translation, or before the signs there if the source has signs behind the span."""
-    signs = len(translation) - len(translation.rstrip("".join(_JOINS_LEFT))) if rest.strip() else 0
-    return len(translation) - signs
 
 
 def _by_share(removed: Removed, translation: str) -> list[Link]:

@@ -97,12 +97,10 @@ class _Divided:
 
     @property
     def lettered(self) -> list[Sentence]:
-        """The sentences with letters."""
         return [each for each in self.sentences if has_letters(each.text)]
 
     @property
     def text(self) -> str:
-        """The text of the segment."""
         return " ".join(each.text for each in self.sentences)
 
     @property

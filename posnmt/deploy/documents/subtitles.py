@@ -88,7 +88,6 @@ class _Cues:
         self._cue = []
 
     def _keep(self, number: int, line: str, is_next: bool) -> None:
-        """Record a line outside cues."""
         word = line.split(maxsplit=1)[0] if self._is_vtt and not self._block else ""
         is_name = self._is_vtt and is_next and ARROW not in line
         self._block = self._block or BLOCKS.get(word, "names of cues" if is_name else OUTSIDE)

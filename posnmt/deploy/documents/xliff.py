@@ -124,7 +124,7 @@ class XliffDocument:
         marks = {} if unit.is_new else _parts(target)
         parts = _parts(source)
         are_marked = target not in marks.values() and source not in parts.values()
-        is_closed = _is_closed(whole)
+        is_closed = next(filter(None, map(stated, (whole, *whole.iterancestors()))), "yes") == "no"
         for key, part in parts.items():
             pieces = _pieces(part, whole, is_closed, active)
             own = marks.get(key) if are_marked else None if unit.is_new else target
@@ -216,9 +216,3 @@ def _pieces(part: Any, whole: Any, is_closed: bool, active: Active) -> list[Piec
     pieces = INLINE.pieces(part, active)
     active[:] = [each for each in active if each not in [*closed, *around]]
     return pieces
-
-
-def _is_closed(element: Any) -> bool:
-    """Whether an element, or the nearest one around it that says so, is not to be translated."""
-    chain = (element, *element.iterancestors())
-    return next(filter(None, map(stated, chain)), "yes") == "no"

@@ -89,7 +89,8 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
     if not folder.is_dir():
         raise UserError("no such folder", folder, "name a folder that save_pretrained wrote")
     settings = _settings(folder / "config.json")
-    vocabularies = _vocabularies(folder, settings)
+    sides = [_vocabulary(path, size, settings) for path, size in _vocabulary_sizes(folder, settings).items()]
+    vocabularies = [sides[0], sides[-1]]  # one file stands for both
     text, notes = _text(folder, vocabularies, languages or _languages(folder))
     path, tensors = _tensors(folder)
     return Imported(
@@ -142,12 +143,6 @@ def _settings(path: Path) -> Settings:
         what = f"d_model {settings.d_model} is odd, or no multiple of {settings.encoder_attention_heads} heads"
         raise UserError(what, path, AGAIN)
     return settings
-
-
-def _vocabularies(folder: Path, settings: Settings) -> list[Vocabulary]:
-    """Of source and target; with shared embeddings twice the same."""
-    sides = [_vocabulary(path, size, settings) for path, size in _vocabulary_sizes(folder, settings).items()]
-    return [sides[0], sides[-1]]
 
 
 def _vocabulary_sizes(folder: Path, settings: Settings) -> dict[Path, int]:

@@ -97,7 +97,7 @@ class Blocks:
         self.problem, self.shape = problem, q.shape[:2]
         self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unrotated))
         self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
-        self.size = _block_size(len(self.q), self.q.shape[1], self.k.shape[1])
+        self.size = min(max(FEW, min(BLOCK, MAX_BLOCK_WEIGHTS // (len(self.q) * self.k.shape[1]))), self.q.shape[1])
         self.thread = threading.local()
         tables = dict(zip(problem.reading, by_offset, strict=True))
         self.read = {view: each.to(q.dtype) for view, each in tables.items() if not is_offset_bias(view)}
@@ -169,22 +169,12 @@ class Blocks:
         if self.hide is not None:
             scores += self.hide[..., block.keys]
         if self.problem.causal:
-            _hide_later(scores)
+            n = scores.shape[-2]  # only the last n keys may be to the right of a query
+            later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
+            scores[..., -n:].masked_fill_(later, -torch.inf)
         return torch.softmax(logits, -1, out=self.buffer(block, 1))
-
-
-def _block_size(pairs: int, queries: int, keys: int) -> int:
-    """Number of queries of a block, for G pairs of row and head."""
-    return min(max(FEW, min(BLOCK, MAX_BLOCK_WEIGHTS // (pairs * keys))), queries)
 
 
 def _hiding(like: Tensor, seen: Tensor, value: float) -> Tensor:
     """A term in the type of `like`: `value` where `seen` is False, else 0."""
     return like.new_zeros(seen.shape).masked_fill_(~seen, value)
-
-
-def _hide_later(scores: Tensor) -> None:
-    """Hide the keys to the right of each query, in scores [B,H,n,s] of a causal block; only the last n keys are."""
-    n = scores.shape[-2]
-    later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
-    scores[..., -n:].masked_fill_(later, -torch.inf)
