@@ -32,15 +32,18 @@ class Attention(nn.Module):
 
         Args:
             seen: bool, broadcasts to [B,H,T,Tk].
-            cache: keys, rotated keys and values of earlier calls, to which those of this one are appended.
+            cache: keys, rotated keys, values and what the views kept in earlier calls; this call's are appended.
         """
         q, k, v = (self._heads(part, y, view) for part, y in ((self.q, x), (self.k, memory), (self.v, memory)))
         q = q * q.shape[-1] ** -0.5
         rotated_q, rotated_k = view.rotate(q, k, span)
+        kept = view.keep(x, span)
         if cache is not None:
-            new = [k, rotated_k, v]
+            new = [k, rotated_k, v, *kept.values()]
             cache[:] = [torch.cat(pair, 2) for pair in zip(cache, new, strict=True)] if cache else new
-            k, rotated_k, v = cache
+            k, rotated_k, v, *of_all = cache
+            kept = dict(zip(kept, of_all, strict=True))
+        span.kept.update(kept)
         logits, terms = rotated_q @ rotated_k.mT, view.logits(q, k, span)  # the terms read queries and keys unrotated
         weights = (logits if terms is None else logits + terms).masked_fill(~seen, -torch.inf).softmax(-1)
         attended, added = weights @ v, view.values(weights, span)
@@ -122,7 +125,7 @@ class State:
     Attributes:
         source: [S,J,d] the encoder output.
         seen: [S,1,1,J] its real tokens.
-        caches: for each layer the keys, the rotated keys and the values [N,H,T,D].
+        caches: for each layer the keys, the rotated keys and the values [N,H,T,D], and what views kept [N,H,T,m].
         carries: of each scheme.
         length: tokens so far.
     """

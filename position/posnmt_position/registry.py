@@ -34,6 +34,7 @@ SCHEMES: dict[str, str | type[Scheme]] = {
     "sandwich": "bias:Sandwich",
     "fire": "fire:Fire",
     "cope": "cope:Cope",
+    "fox": "forgetting:Fox",
 }
 """Scheme name → module and class inside this package, or the class itself.
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack
 
 ROWS, TOKENS = 2, 3
 
@@ -36,6 +36,11 @@ def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | Non
         yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
         views = [view for index in range(stack.layers) if (view := scheme.layer(index)) is not None]
         for view in dict.fromkeys(views):
+            wrong = list(_wrong(view, LayerPosition, "keep", (x, span), _expected(x, q, span)["keep"]))
+            yield from wrong
+            if wrong:
+                continue  # the other methods may read it
+            span.kept.update(LayerPositions([view]).keep(x, span))
             for method, arguments in calls.items():
                 yield from _wrong(view, LayerPosition, method, arguments, _expected(x, q, span)[method])
 
@@ -76,6 +81,15 @@ def _expected(x: Tensor, q: Tensor, span: Span) -> dict[str, Expected]:
             lambda value: value is None or (value.dtype == torch.bool and _is(value, (heads, x.shape[-1]))),
         ),
         "rotate": (f"queries and keys of shape {[*q.shape]}", is_rotated),
+        "keep": (
+            f"a tensor of shape {[x.shape[0], heads, x.shape[1], 'm']}",
+            lambda value: (
+                isinstance(value, Tensor)
+                and value.dim() == 4
+                and _broadcasts((*q.shape[:3], 0), value[..., :0])
+                and (value.shape[0], value.shape[2]) == (q.shape[0], q.shape[2])
+            ),
+        ),
         "by_offset": (f"a table of shape [heads, {width}]", is_table),
         "logits": (f"terms that broadcast to {[*square]}", lambda value: value is None or _broadcasts(square, value)),
         "allows": (

@@ -1,9 +1,10 @@
 """The seam: the one interface between a position scheme and a Transformer stack.
 
 A stack holds a list of schemes. A scheme may change the embeddings (`Scheme.embed`). It has one view of each layer, a
-`LayerPosition`, which may restrict the features that a head projects, rotate queries and keys, add to the attention
-logits, add to the attended values, mask keys, and refine the sub-layer's output. The defaults add nothing. Attention
-and layers do not depend on the scheme: `LayerPositions` joins the views that all schemes have of a layer.
+`LayerPosition`, which may restrict the features that a head projects, rotate queries and keys, keep values of each
+token, add to the attention logits, add to the attended values, mask keys, and refine the sub-layer's output. The
+defaults add nothing. Attention and layers do not depend on the scheme: `LayerPositions` joins the views that all
+schemes have of a layer.
 
 The schemes of a list add up. What `rotate` returns enters the product of queries and keys and nothing else, so the
 logits of a layer are `q k^T` plus the term of each scheme; at most one view of a layer may rotate, since two rotations
@@ -139,6 +140,11 @@ class Span:
             self.tables[view] = table
         return table
 
+    @once
+    def kept(self) -> dict[LayerPosition, Tensor]:
+        """View -> [B,H,Tk,m] what it kept of all tokens so far, in the layer that is computed."""
+        return {}
+
     def share(self, key: LayerPosition | type[LayerPosition], compute: Callable[[], Tensor]) -> Tensor:
         """The tensor in `shared` under a key, computed on the first call."""
         value = self.shared.get(key)
@@ -175,6 +181,17 @@ class LayerPosition(nn.Module):
         on its own position. `logits` of every view reads the queries and keys before rotation.
         """
         return q, k
+
+    def keep(self, x: Tensor, span: Span) -> Tensor | None:
+        """[B,H,T,m] what `logits` needs of each token's x beside its key; an override returns a tensor.
+
+        It is computed with the keys, once for each token, and cached beside them. `logits` reads that of all keys as
+        `span.kept[self]` [B,H,Tk,m]. The dimensions H and m may be 1.
+
+        Args:
+            x: [B,T,d] the input of the layer's self-attention.
+        """
+        return None
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
         """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits.
@@ -352,6 +369,7 @@ class LayerPositions:
         self.hiding = [view for view in views if _overrides(view, "allows")]
         self.refining = [view for view in views if _overrides(view, "refine")]
         self.reading = [view for view in views if _overrides(view, "reads")]
+        self.keeping = [view for view in views if _overrides(view, "keep")]
         if len(self.rotating) > 1:
             raise ValueError("only one view of a layer may rotate queries and keys: two rotations do not add up")
 
@@ -392,6 +410,20 @@ class LayerPositions:
         for view in self.rotating:
             q, k = view.rotate(q, k, span)
         return (q if self.temperature is None else q * self.temperature.of(span).to(q.dtype)), k
+
+    def keep(self, x: Tensor, span: Span) -> dict[LayerPosition, Tensor]:
+        """View -> what it keeps of the tokens of this call; an attention adds that of earlier calls.
+
+        Raises:
+            ValueError: an override returns None.
+        """
+        kept = {}
+        for view in self.keeping:
+            value = view.keep(x, span)
+            if value is None:
+                raise ValueError(f"{type(view).__name__}.keep returned None; an override must return a tensor")
+            kept[view] = value
+        return kept
 
     def logits(self, q: Tensor, k: Tensor, span: Span, excluded: Collection[LayerPosition] = ()) -> Tensor | None:
         """The sum of the views' logit terms, except those of the excluded views."""

@@ -252,7 +252,9 @@ def keys_read(subject: Subject) -> None:
     for joined in subject.views(model):
         for view in (view for view in joined.biasing if not view.reads_keys):
             q, k, others = torch.randn(3, 2, subject.stack.heads, 6, subject.stack.d_head).double()
-            first, second = (view.logits(q, each, Span(0, 6, q.device)) for each in (k, others))
+            span = Span(0, 6, q.device)
+            span.kept.update(joined.keep(torch.randn(2, 6, subject.stack.d_model).double(), span))
+            first, second = (view.logits(q, each, span) for each in (k, others))
             if first is not None and second is not None:
                 what = f"{type(view).__name__} has reads_keys = False, but its logits depend on the keys"
                 same(second, first, what, 0.0)

@@ -127,6 +127,76 @@ def wrong_at_pieces(self, weights, span):
     return Nearness.values(self, weights, span) * (1 if span.start == 0 or span.length == 1 else 2)
 
 
+class Gated(LayerPosition):
+    """The sum of a trained gate of the tokens up to the key, which `keep` has of each token."""
+
+    reads_keys = False
+
+    def __init__(self, heads, width):
+        super().__init__()
+        self.gate = nn.Linear(heads * width, heads)
+
+    def keep(self, x, span):
+        return self.gate(x).transpose(1, 2)[..., None]
+
+    def logits(self, q, k, span):
+        return span.kept[self].cumsum(2).mT
+
+
+class Gate(LayeredScheme):
+    """A scheme that reads the input of a layer's attention."""
+
+    view: type[LayerPosition] = Gated
+
+    def __init__(self, stack, settings):
+        super().__init__()
+        self.layers = nn.ModuleList(self.view(stack.heads, stack.d_head) for _ in range(stack.layers))
+
+
+def gate(**methods):
+    """`Gate` for decoders alone, whose view has other methods."""
+    return type("Gate", (Gate,), {"view": type("Gated", (Gated,), methods), "refuses": vars(Outside)["refuses"]})
+
+
+def means_of_the_piece(self, x, span):
+    return Gated.keep(self, x - x.mean(1, keepdim=True), span)
+
+
+def of_later_words(self, x, span):
+    return Gated.keep(self, x.flip(1).cumsum(1).flip(1), span)
+
+
+def kept_before_the_piece_is_lost(self, q, k, span):
+    kept = span.kept[self].clone()
+    kept[:, :, : span.start] = 0
+    return kept.cumsum(2).mT
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (gate(keep=means_of_the_piece), "in the decoder: the decoder reads words to the right"),
+        (gate(keep=of_later_words), "in the decoder: the decoder reads words to the right"),
+        (gate(logits=kept_before_the_piece_is_lost), "in the decoder: pieces of a target that end at"),
+        (
+            gate(keep=lambda self, x, span: self.gate(x)),
+            r"Gated.keep returned float32 of shape \[2, 3, 4\] in place of",
+        ),
+        (gate(keep=lambda self, x, span: None), "Gated.keep returned None in place of"),
+    ],
+)
+def test_what_a_view_keeps(kind, sentence):
+    check_scheme(Gate)
+    with pytest.raises(AssertionError, match=sentence):
+        check_scheme(kind)
+
+
+def test_what_is_kept_is_a_tensor():
+    joined = LayerPositions([gate(keep=lambda self, x, span: None).view(2, 4)])
+    with pytest.raises(ValueError, match=r"^Gated\.keep returned None"):
+        joined.keep(torch.zeros(1, 2, 8), Span(0, 2, torch.device("cpu")))
+
+
 def keeps_of_the_first_row(self, x, span, carry):
     x, (kept,) = Outside.embed(self, x, span, carry)
     return x, (kept[:1].expand_as(kept),)

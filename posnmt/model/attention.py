@@ -70,9 +70,11 @@ class SelfAttention(nn.Module):
         q, k, v = self.heads_of(x, view)
         unrotated: tuple[Tensor, ...] = (q, k) if view.reads_unrotated_keys else (q,) if view.reads_unrotated else ()
         q, k = view.rotate(q, k, span)
+        kept = view.keep(x, span)
         if cache is not None:
-            k, v, *unrotated_keys = cache.append(k, v, *unrotated[1:])
-            unrotated = (*unrotated[:1], *unrotated_keys)
+            k, v, *others = cache.append(k, v, *kept.values(), *unrotated[1:])
+            kept, unrotated = dict(zip(kept, others, strict=False)), (*unrotated[:1], *others[len(kept) :])
+        span.kept.update(kept)
         causal = self.causal and span.length > 1
         return Attention(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unrotated)
 

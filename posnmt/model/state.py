@@ -13,7 +13,8 @@ from posnmt_position.seam import Carry
 class LayerCache:
     """Self-attention keys and values [N,H,T,D] of one decoder layer, without spare capacity.
 
-    If position views read keys that another view rotates for the product, both forms of the keys are cached.
+    If position views read keys that another view rotates for the product, both forms of the keys are cached, and so is
+    what views keep of each token [N,H,T,m].
 
     Spare capacity would save a copy in each step, but make the batched products slower: they copy matrices that are
     not contiguous.
@@ -27,7 +28,7 @@ class LayerCache:
         self._cached: tuple[Tensor, ...] | None = None
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """Append keys, values and perhaps unrotated keys [N,H,Tq,D] of this call; return those of all tokens so far."""
+        """Append keys, values and more [N,H,Tq,..] of this call; return those of all tokens so far."""
         if self._cached is None:  # an entire target at once is not copied
             self._cached = new
         else:

@@ -138,7 +138,8 @@ def _recording(
             cross.add(module.operands(*arguments), None)
         elif isinstance(module, SelfAttention):
             x, view, span, mask, *_ = arguments
-            own.add(module.operands(x, view, span, mask), _contributed(module, x, view, span))
+            attention = module.operands(x, view, span, mask)
+            own.add(attention, _contributed(module, x, attention))
             own.counted += _counted(module, x, view, span)
 
     def record_penalties(view: LayerPositions, before: Tensor, after: Tensor, span: Span) -> Tensor:
@@ -171,8 +172,9 @@ def _counted(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span)
     return [each.counted(q, k, span)[0] for each in counting]
 
 
-def _contributed(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span) -> Tensor | None:
+def _contributed(module: SelfAttention, x: Tensor, attention: Attention) -> Tensor | None:
     """[H,Tq,Tk] the logits minus the products of queries and keys that are not rotated; None: the same."""
+    view, span = attention.view, attention.span
     if not (view.rotating or view.biasing):
         return None
     q, k, _ = module.heads_of(x, view)
@@ -181,5 +183,5 @@ def _contributed(module: SelfAttention, x: Tensor, view: LayerPositions, span: S
     if view.rotating:
         rotated_q, rotated_k = view.rotate(q, k, span)
         terms = rotated_q @ rotated_k.transpose(-1, -2) - products
-    bias = view.logits(q, k, span)
+    bias = attention.bias
     return (terms if bias is None else terms + bias)[0]

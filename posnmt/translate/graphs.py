@@ -42,7 +42,7 @@ class Buffers:
         memory: for each layer the projected encoder output, keys and values [S,H,J,D].
         mask: [S,1,1,J] real source tokens; an unused row has one, so that its softmax is defined.
         length: R.
-        caches: self-attention keys and values, and perhaps unrotated keys, [N,H,R,D] for each layer.
+        caches: for each layer what `LayerCache` has, [N,H,R,..].
         carry, inner: the carries of the schemes and of the feed-forward layers.
         recorded: number of tokens before a step -> its graph, the graph's output, and tables that it reads.
         seen: steps that have run once without a graph, and so have made their permanent allocations.
@@ -59,7 +59,7 @@ class Buffers:
     seen: set[int] = field(default_factory=set)
 
     def cache(self, like: Tensor) -> Tensor:
-        """[N,H,R,D] zeros with the type, heads and width of keys or values [..,H,..,D]."""
+        """[N,H,R,m] zeros with the type, heads and width of what is cached [..,H,..,m]."""
         return like.new_zeros(len(self.tokens), like.shape[1], self.length, like.shape[3])
 
     def run(self, model: Transformer, start: int) -> Tensor:

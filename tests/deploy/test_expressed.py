@@ -45,7 +45,9 @@ REFUSED = {
         "reordering-alone",
     ],
     "changes queries and keys otherwise than RoPE": ["xpos", "xpos-alone", "transformer-xl", "xl-relative"],
-    "adds terms to attention that depend on more than the distance": ["cope", "cope-near", "rope-relative-cope"],
+    "adds terms to attention that depend on more than the distance": [
+        "cope", "cope-near", "rope-relative-cope", "fox-alone",
+    ],
     "its bias is the same in every layer, and depends on the distance alone": ["fire", "fire-shared"],
     "it has one kind of position information": ["relative+absolute", "disan"],
     "has no architecture": [

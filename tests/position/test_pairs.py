@@ -80,6 +80,7 @@ def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
     torch.manual_seed(1)
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
     q, span = q * WIDTH**-0.5, Span(0, LENGTH, q.device)
+    span.kept.update(LayerPositions(found).keep(torch.randn(2, LENGTH, HEADS * WIDTH, dtype=torch.float64), span))
     want = by_sums(found, q, k, v, span, causal)
     for order in (found, found[::-1]):
         joined = LayerPositions(order)

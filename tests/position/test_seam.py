@@ -79,8 +79,11 @@ class Everything(LayerPosition):
     def rotate(self, q, k, span):
         return q * 2, k * 0.25
 
+    def keep(self, x, span):
+        return x[:, None, :, :2]
+
     def logits(self, q, k, span):
-        return -span.offsets.abs().to(q.dtype)
+        return (span.kept[self].sum(-1)[:, :, None] - span.offsets.abs()).to(q.dtype)
 
     def values(self, weights, span):
         return weights.sum(-1, keepdim=True).expand(-1, -1, -1, 4)
@@ -110,7 +113,9 @@ def test_every_hook_of_the_seam_reaches_the_layer():
         out = torch.zeros(1, 5, 4, dtype=torch.float64)
         for i in range(5):
             allowed = [j for j in range(5) if j - i != -1]
-            logits = torch.stack([(2 * q[0, i] / 2) @ (0.25 * k[0, j]) - abs(j - i) for j in allowed])
+            logits = torch.stack(
+                [(2 * q[0, i] / 2) @ (0.25 * k[0, j]) + x[0, j, :2].sum() - abs(j - i) for j in allowed]
+            )
             weights = logits.softmax(0)
             out[0, i] = sum(w * v[0, j] for w, j in zip(weights, allowed, strict=True)) + 1.0
         heads_out.append(out)

@@ -33,11 +33,12 @@ class Sums:
 
     Args:
         problem: whose parameters and vectors are read.
-        saved: queries, keys, values, the unrotated queries and keys, and the tables by offset.
+        saved: queries, keys, values, the unrotated queries and keys, what views kept, and the tables by offset.
 
     Attributes:
         q, k, v: of the product.
         read_q, read_k: of the queries and keys that logit terms read; those of the product, unless these are rotated.
+        kept: of what each view kept.
         tables: view -> of its table by offset.
         trained: of each parameter of the views.
         on_keys, on_values: of the vectors for clipped distances; None where there are none.
@@ -50,6 +51,7 @@ class Sums:
         self.q, self.k, self.v = islice(remaining, 3)
         unrotated = islice(remaining, problem.unrotated)
         self.read_q, self.read_k = *unrotated, *(self.q, self.k)[problem.unrotated :]
+        self.kept = list(islice(remaining, len(problem.view.keeping)))
         self.tables = {view: next(remaining) for view in problem.reading}
         self.trained = list(islice(remaining, len(problem.trained)))
         self.on_keys, self.on_values = (None if each is None else next(remaining) for each in problem.vectors)
@@ -102,10 +104,14 @@ class BlockGradients:
         ]
 
     def _logit_terms(self, block: Block) -> tuple[list[Tensor], Tensor | None]:
-        """What the views' logit terms read (queries [B,H,n,D], keys [B,H,s,D], tables), and the terms, with a graph."""
-        words, tables = self.blocks.words(block), self.blocks.tables(block)
-        leaves = [each.detach().requires_grad_() for each in (*words, *tables)]
-        block.span.tables.update(zip(self.blocks.read, leaves[2:], strict=True))
+        """What the views' logit terms read, and the terms, with a graph.
+
+        That is queries [B,H,n,D], keys [B,H,s,D], what was kept of the keys, and tables.
+        """
+        words, kept, tables = self.blocks.words(block), self.blocks.kept(block), self.blocks.tables(block)
+        leaves = [each.detach().requires_grad_() for each in (*words, *kept, *tables)]
+        block.span.kept.update(zip(self.problem.view.keeping, leaves[2:], strict=False))
+        block.span.tables.update(zip(self.blocks.read, leaves[2 + len(kept) :], strict=True))
         with torch.enable_grad():
             terms = self.problem.view.logits(leaves[0], leaves[1], block.span, excluded=self.blocks.biases)
         return leaves, terms
@@ -164,11 +170,12 @@ class BlockGradients:
     def _of_logit_terms(
         self, block: Block, leaves: Sequence[Tensor], terms: Tensor | None, d_scores: Tensor
     ) -> list[Term]:
-        """What the views' logit terms read: queries, keys, tables and parameters."""
+        """What the views' logit terms read: queries, keys, what was kept of these, tables and parameters."""
         sums, trained = self.sums, self.problem.trained
-        into = [sums.read_q, sums.read_k, *(sums.tables[view] for view in self.blocks.read), *sums.trained]
+        into = [sums.read_q, sums.read_k, *sums.kept, *(sums.tables[view] for view in self.blocks.read), *sums.trained]
         tables = [(..., block.offsets)] * len(self.blocks.read)
-        parts = [_tokens(block.rows), _tokens(block.keys), *tables, *[...] * len(trained)]
+        of_keys = [_tokens(block.keys)] * (1 + len(sums.kept))
+        parts = [_tokens(block.rows), *of_keys, *tables, *[...] * len(trained)]
         gradients = _gradients(terms, self.blocks.by_row(d_scores), [*leaves, *trained])
         return list(map(Term, into, gradients, parts))
 

@@ -75,6 +75,7 @@ class Blocks:
     Args:
         q, k, v: [B,H,Tq,D] and [B,H,Tk,D]; the attributes of these names are [G,..], as are `read_q` and `read_k`.
         unrotated: queries, or queries and keys, [B,H,..], that logit terms read if those of the product are rotated.
+        kept: [B,H,Tk,m] what the views kept of all keys.
         by_offset: the tables of `problem.reading`.
 
     Attributes:
@@ -92,9 +93,10 @@ class Blocks:
         k: Tensor,
         v: Tensor,
         unrotated: Sequence[Tensor],
+        kept: Sequence[Tensor],
         by_offset: Sequence[Tensor],
     ) -> None:
-        self.problem, self.shape = problem, q.shape[:2]
+        self.problem, self.shape, self.all_kept = problem, q.shape[:2], kept
         self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unrotated))
         self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
         self.size = min(max(FEW, min(BLOCK, MAX_BLOCK_WEIGHTS // (len(self.q) * self.k.shape[1]))), self.q.shape[1])
@@ -138,6 +140,10 @@ class Blocks:
     def words(self, block: Block) -> tuple[Tensor, Tensor]:
         """[B,H,n,D] and [B,H,s,D]: the queries and keys of a block that logit terms read."""
         return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
+
+    def kept(self, block: Block) -> list[Tensor]:
+        """[B,H,s,m] what the views kept of the keys of a block."""
+        return [each[:, :, block.keys] for each in self.all_kept]
 
     def tables(self, block: Block) -> list[Tensor]:
         """[..,n + s - 1] the part of a block in the tables of `read`."""

@@ -10,6 +10,7 @@ Shapes: B rows, H heads, G = B x H, D width of a head; Tq queries, Tk keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,8 @@ def attend_in_blocks(attention: Attention) -> Tensor:
         view = _NOTHING  # the views reduce to the vectors
     tables = view.tables(span)
     problem = Problem(view, span, mask, causal, list(tables), view.trained(), vectors, len(unrotated))
-    read = *tables.values(), *problem.trained, *(each for each in vectors if each is not None)
+    kept = [span.kept[each] for each in view.keeping]
+    read = *kept, *tables.values(), *problem.trained, *(each for each in vectors if each is not None)
     attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unrotated)), *read)
     return attended
 
@@ -48,20 +50,20 @@ _NOTHING = LayerPositions()
 class _InBlocks(torch.autograd.Function):
     """Both passes over the blocks.
 
-    `read` has the unrotated queries and keys, the views' tables by offset and their parameters, as arguments so that
-    they receive gradients.
+    `read` has the unrotated queries and keys, what the views kept, their tables by offset and their parameters, as
+    arguments so that they receive gradients.
     """
 
     @staticmethod
     @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
-        unrotated, by_offset = read[: problem.unrotated], read[problem.unrotated :][: len(problem.reading)]
-        blocks = Blocks(problem, q, k, v, unrotated, by_offset)
+        saved = read[: problem.unrotated + len(problem.view.keeping) + len(problem.reading)]
+        blocks = Blocks(problem, q, k, v, *_parts(problem, saved))
         attended = torch.empty_like(blocks.q)
         for _ in blocks.map(partial(_attend, blocks, attended)):
             pass
         ctx.problem = problem
-        ctx.save_for_backward(q, k, v, *unrotated, *by_offset)
+        ctx.save_for_backward(q, k, v, *saved)
         return blocks.by_row(attended)
 
     @staticmethod
@@ -69,7 +71,7 @@ class _InBlocks(torch.autograd.Function):
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         problem, (q, k, v, *saved) = ctx.problem, ctx.saved_tensors
-        blocks = Blocks(problem, q, k, v, saved[: problem.unrotated], saved[problem.unrotated :])
+        blocks = Blocks(problem, q, k, v, *_parts(problem, saved))
         sums = Sums(problem, (q, k, v, *saved))
         gradients = BlockGradients(blocks, sums, grads[0].contiguous().flatten(0, 1))
         for terms in blocks.map(gradients.of):  # in order, so that the sums do not depend on the number of cores
@@ -78,10 +80,17 @@ class _InBlocks(torch.autograd.Function):
         return None, *sums.totals()
 
 
+def _parts(problem: Problem, saved: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
+    """The unrotated queries and keys, what the views kept, and their tables by offset."""
+    kept = problem.unrotated + len(problem.view.keeping)
+    return saved[: problem.unrotated], saved[problem.unrotated : kept], saved[kept:]
+
+
 def _attend(blocks: Blocks, attended: Tensor, block: Block) -> None:
     """Write what the queries of a block attend to into `attended` [G,Tq,D]."""
     view, vectors = blocks.problem.view, blocks.problem.vectors.values
     block.span.tables.update(zip(blocks.read, blocks.tables(block), strict=True))
+    block.span.kept.update(zip(view.keeping, blocks.kept(block), strict=True))
     queries, keys = blocks.words(block)
     weights = blocks.weights(block, view.logits(queries, keys, block.span, excluded=blocks.biases))
     output = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))

@@ -256,7 +256,19 @@ HAS = {
     "penalties": {"reordering"},
     "counted": {"cope"},
     "vectors": {"learned", "relative"},
-    "logits": {"relative", "transformer-xl", "rope", "xpos", "alibi", "t5-bias", "kerple", "sandwich", "fire", "cope"},
+    "logits": {
+        "relative",
+        "transformer-xl",
+        "rope",
+        "xpos",
+        "alibi",
+        "t5-bias",
+        "kerple",
+        "sandwich",
+        "fire",
+        "cope",
+        "fox",
+    },  # fmt: skip
 }
 """Section -> the schemes, each alone, that have it."""
 

@@ -1,0 +1,52 @@
+"""FoX, the Forgetting Transformer: each token decides how much of what is before it is forgotten (Lin et al. 2025)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options
+from posnmt_position.seam import LayeredScheme, LayerPosition, Span, Stack
+
+
+class ForgetGate(LayerPosition):
+    """The logit term `D_ij = sum_{l=j+1}^{i} log f_l`, with the gate `f_l = sigmoid(w x_l + b)` of each head.
+
+    (Lin et al. 2025, section 3.) x is the input of the layer's self-attention. The paper is about decoders. In an
+    encoder, where a key may be to the right, the sum is over the same tokens for i and j exchanged:
+    `D_ij = D_ji = sum_{l=i+1}^{j} log f_l`. Padding at the end of a row is never between two words.
+
+    The sums are computed in float32 at least. At first w is small and b = 0, so that f is about 1/2.
+    """
+
+    reads_keys = False
+
+    def __init__(self, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.gate = Linear(d_model, heads)
+        nn.init.normal_(self.gate.weight, std=0.02)
+        nn.init.zeros_(self.gate.bias)
+
+    def keep(self, x: Tensor, span: Span) -> Tensor:
+        """[B,H,T,1] log f."""
+        opened = self.gate(x).transpose(1, 2).unsqueeze(-1)
+        return functional.logsigmoid(opened.to(torch.promote_types(opened.dtype, torch.float32)))
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] D."""
+        sums = span.kept[self].cumsum(2)  # up to each token, itself included
+        of_queries = sums[:, :, span.start : span.start + span.length]
+        return -(of_queries - sums.mT).abs().to(q.dtype)
+
+
+class Fox(LayeredScheme):
+    """`e_ij = q_i k_j + sum log f_l` over the tokens between (Lin et al. 2025): see `ForgetGate`. A gate a layer."""
+
+    class Settings(Options):
+        """Options of `fox`: none."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ForgetGate(stack.d_model, stack.heads) for _ in range(stack.layers))
