@@ -34,7 +34,7 @@ def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | Non
     }  # fmt: skip
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
-        views = [view for index in range(stack.layers) if (view := scheme.layer(index)) is not None]
+        views = [view for index in range(stack.layers) if (view := scheme.view_in(index)) is not None]
         for view in dict.fromkeys(views):
             wrong = list(_wrong(view, LayerPosition, "keep", (x, span), _expected(x, q, span)["keep"]))
             yield from wrong

@@ -281,8 +281,11 @@ class Scheme(nn.Module):
         longest: the largest number of tokens that have positions; None: no limit.
         limited_by: the property of the stack, or the option, that a larger `longest` needs; None: there is none.
         dropout_after: dropout on the input of the first layer, in place of the model's; None: the model's.
+        placed: the layers of the whole stack that have the scheme, in ascending order; None: all. The constructor and
+            `layer` know these layers alone, as 0, 1, ..; the registry sets it.
     """
 
+    placed: tuple[int, ...] | None = None
     Settings: type[Options] = Options
     longest: int | None = None
     limited_by: str | None = "max_length"
@@ -337,6 +340,12 @@ class Scheme(nn.Module):
     def layer(self, index: int) -> LayerPosition | None:
         """The scheme's view of one layer; None: the scheme does nothing inside layers."""
         return None
+
+    def view_in(self, index: int) -> LayerPosition | None:
+        """The scheme's view of a layer of the whole stack; None: it does nothing inside this layer."""
+        if self.placed is None:
+            return self.layer(index)
+        return self.layer(self.placed.index(index)) if index in self.placed else None
 
 
 class LayeredScheme(Scheme):
@@ -455,14 +464,14 @@ class LayerPositions:
 
 def join(schemes: Sequence[Scheme], layers: int, temperature: Temperature | None = None) -> list[LayerPositions]:
     """One joined view for each of `layers` layers."""
-    views = [[scheme.layer(index) for scheme in schemes] for index in range(layers)]
+    views = [[scheme.view_in(index) for scheme in schemes] for index in range(layers)]
     return [LayerPositions([view for view in row if view is not None], temperature) for row in views]
 
 
-def rotates(scheme: Scheme, layers: int) -> bool:
-    """Whether a scheme rotates queries or keys in any layer."""
-    views = [scheme.layer(index) for index in range(layers)]
-    return any(view is not None and _overrides(view, "rotate") for view in views)
+def rotated(scheme: Scheme, layers: int) -> list[int]:
+    """The layers of a stack in which a scheme rotates queries or keys."""
+    views = {index: scheme.view_in(index) for index in range(layers)}
+    return [index for index, view in views.items() if view is not None and _overrides(view, "rotate")]
 
 
 def is_offset_bias(view: LayerPosition) -> bool:

@@ -241,7 +241,7 @@ class SchemeChoice(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the scheme."""
+        """The options of the scheme, and perhaps `layers`, a list (`posnmt_position.registry.split`)."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="before")
@@ -257,7 +257,8 @@ class Side(Section):
     position: list[SchemeChoice] = Field(
         [],
         description="position schemes with their options, instead of a system: [{scheme: sinusoidal}, {scheme: "
-        "relative, distance: 8}]; [] means no position information; the order matters for recurrences only",
+        "relative, distance: 8}]; layers: [0, 1] gives a scheme to these layers alone, counted from 0; [] means no "
+        "position information; the order matters for recurrences only",
     )
 
 

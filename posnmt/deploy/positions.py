@@ -78,6 +78,8 @@ def express(
     """
     for name, scheme in zip(names, schemes, strict=True):
         reason = next(filter(None, map(_reason, join([scheme], layers), [scheme] * layers)), None)
+        if scheme.placed is not None and len(scheme.placed) < layers:
+            reason = "is in some of the layers alone"
         if reason is not None:
             raise UserError(f"CTranslate2 cannot express {name}, which {reason}", f"model.{side}.position", ELSEWHERE)
     together = f"CTranslate2 cannot express {' + '.join(names)}"

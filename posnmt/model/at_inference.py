@@ -13,7 +13,7 @@ from posnmt.config.schema import Positions
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer
-from posnmt_position.seam import rotates
+from posnmt_position.seam import Scheme, rotated
 
 _SERVED = {
     "ntk": "rotations: rope and xpos",
@@ -63,16 +63,19 @@ def _change_schemes(
 ) -> Iterator[tuple[str, bool]]:
     """Make the changes that schemes make, one after the other: the name of each, and whether it had an effect."""
     stacks = [model.source, model.target] if isinstance(model, OrderedTranslator) else []
-    pairs = zip(stacks, lengths, strict=False)
-    schemes = [(scheme, length) for stack, length in pairs for scheme in stack.position_schemes()]
+    layers = model.config.encoder.layers, model.config.decoder.layers
+    schemes = [
+        (scheme, length, count)
+        for stack, length, count in zip(stacks, lengths, layers, strict=False)
+        for scheme in stack.position_schemes()
+    ]
     if positions.ntk is not None:
-        done = [scheme.ntk(positions.ntk) for scheme, _ in schemes]
-        yield "ntk", any(done)
+        yield "ntk", any([scheme.ntk(positions.ntk) for scheme, *_ in schemes])
     if positions.yarn is not None:
-        done = [scheme.yarn(positions.yarn, length) for scheme, length in schemes if rotates(scheme, 1)]
+        done = [scheme.yarn(positions.yarn, length) for scheme, length, count in schemes if rotated(scheme, count)]
         yield "yarn", bool(done) and all(done)  # not one side of two
     if positions.clip is not None:
-        done = [scheme.clip(positions.clip, positions.group) for scheme, _ in schemes]
+        done = [scheme.clip(positions.clip, positions.group) for scheme, *_ in schemes]
         yield "clip" if positions.group is None else "group", any(done)
 
 

@@ -124,7 +124,7 @@ class OrderedTranslator(TranslationModel):
             for index in set(range(len(choices))).difference(index for index, _ in refused if index is not None):
                 with torch.device("meta"):  # whether a scheme has layer views may depend on its options
                     scheme = build(choices[index], stack)
-                if any(scheme.layer(layer) is not None for layer in range(stack.layers)):
+                if any(scheme.view_in(layer) is not None for layer in range(stack.layers)):
                     fault = (
                         f"{choices[index].scheme} acts inside the layers of a Transformer, which {config.architecture}"
                         " lacks; choose a scheme that changes the word embeddings, such as learned or sinusoidal"

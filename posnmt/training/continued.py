@@ -1,7 +1,7 @@
 """What a training takes from the run that it continues from, `train.init`: settings, text pipeline, weights.
 
 The model must be that of the run, except for its position schemes: every weight that both have is copied. A scheme with
-the same name and options in the same stack is the same; other schemes start as in any training.
+the same name, options and layers in the same stack is the same; other schemes start as in any training.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import read_tensors
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
+from posnmt_position.registry import split
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -198,11 +199,15 @@ def _choices(model: Model, side: str) -> list[SchemeChoice]:
 
 
 def _place(choice: SchemeChoice, others: Sequence[SchemeChoice]) -> int | None:
-    """Where a scheme with the same name and options is among others."""
+    """Where a scheme with the same name and options in the same layers is among others."""
     kind = scheme_class(choice.scheme)
-    wanted = kind.Settings(**choice.options)
+
+    def chosen(each: SchemeChoice) -> tuple[Any, set[int] | None]:
+        options, layers = split(each.options)
+        return kind.Settings(**options), layers and {*layers}
+
     for place, other in enumerate(others):
-        if other.scheme == choice.scheme and kind.Settings(**other.options) == wanted:
+        if other.scheme == choice.scheme and chosen(other) == chosen(choice):
             return place
     return None
 

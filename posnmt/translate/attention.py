@@ -34,15 +34,15 @@ class Recorded:
         weights: [H,Tq,Tk] of each layer; they sum to 1 over the keys.
         seen: [H,Tq,Tk] of each layer, whether a query may see a key.
         position: [H,Tq,Tk] of each layer, the logits that its position schemes contribute; None: none of them does.
-        counted: [H,Tq,Tk] of each layer with a view that counts tokens (`posnmt_position.readable`).
-        penalties: [Tq,d] of each layer with a view that weights position features.
+        counted: [H,Tq,Tk] of each layer, what a view counts (`posnmt_position.readable`); None: no view counts tokens.
+        penalties: [Tq,d] of each layer, if any has a view that weights position features; None: this one has none.
     """
 
     weights: list[Tensor] = field(default_factory=list)
     seen: list[Tensor] = field(default_factory=list)
     position: list[Tensor | None] = field(default_factory=list)
-    counted: list[Tensor] = field(default_factory=list)
-    penalties: list[Tensor] = field(default_factory=list)
+    counted: list[Tensor | None] = field(default_factory=list)
+    penalties: list[Tensor | None] = field(default_factory=list)
 
     def add(self, attention: Attention, position: Tensor | None) -> None:
         """Add one layer, of a batch of one row."""
@@ -140,18 +140,21 @@ def _recording(
             x, view, span, mask, *_ = arguments
             attention = module.operands(x, view, span, mask)
             own.add(attention, _contributed(module, x, attention))
-            own.counted += _counted(module, x, view, span)
+            own.counted.append(_counted(module, x, view, span))
 
     def record_penalties(view: LayerPositions, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        penalties = None
         for each in view.refining:
-            if isinstance(each, Penalising) and threading.get_ident() == thread:
-                own.penalties.append(each.penalties(before, after)[0])
+            if isinstance(each, Penalising):
+                penalties = each.penalties(before, after)[0]
             after = each.refine(before, after, span)
+        if threading.get_ident() == thread:
+            own.penalties.append(penalties)
         return after
 
     attentions = [module for name, module in layers.named_modules() if name.endswith((".attention", ".cross"))]
     hooks = [module.register_forward_pre_hook(record) for module in attentions]
-    penalising = [view for view in views if any(isinstance(each, Penalising) for each in view.refining)]
+    penalising = views if any(isinstance(each, Penalising) for view in views for each in view.refining) else []
     for view in penalising:
         setattr(view, "refine", partial(record_penalties, view))  # noqa: B010  views are no modules, and have no hooks
     try:
@@ -163,13 +166,13 @@ def _recording(
             delattr(view, "refine")
 
 
-def _counted(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span) -> list[Tensor]:
-    """[H,Tq,Tk] the tokens that a view counts between query and key; empty if none does."""
-    counting = [each for each in view.biasing if isinstance(each, Counting)]
-    if not counting:
-        return []
+def _counted(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span) -> Tensor | None:
+    """[H,Tq,Tk] the tokens that a view counts between query and key; None: no view counts."""
+    counting = next((each for each in view.biasing if isinstance(each, Counting)), None)
+    if counting is None:
+        return None
     q, k, _ = module.heads_of(x, view)
-    return [each.counted(q, k, span)[0] for each in counting]
+    return counting.counted(q, k, span)[0]
 
 
 def _contributed(module: SelfAttention, x: Tensor, attention: Attention) -> Tensor | None:

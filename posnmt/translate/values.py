@@ -27,9 +27,9 @@ class AttentionMap:
         position: [L,H,Tq,Tk] what the position schemes add to the logits: their bias, and for a rotation the change of
             the product of query and key. None: no scheme acts on these logits.
         counted: [L,H,Tq,Tk] how far a key is from a query for a scheme that counts tokens by what it reads of the words
-            (CoPE). None: no scheme does.
-        penalties: [L,Tq,d] between 0 and 1, what reordering embeddings leave of each position feature of a word. None:
-            there are no such embeddings.
+            (CoPE); NaN in a layer without. None: no scheme does.
+        penalties: [L,Tq,d] between 0 and 1, what reordering embeddings leave of each position feature of a word; NaN in
+            a layer without. None: there are no such embeddings.
     """
 
     queries: list[str]
@@ -120,7 +120,7 @@ class VectorNorms:
         name: what the vectors are added to.
         kind: what they belong to. The first and the last of `distance` also serve all distances beyond.
         places: [n] positions from 0, or distances, ascending.
-        norms: [L,n] of each layer, or [1,n] of vectors of a whole stack.
+        norms: [L,n] of each layer, NaN where it has no vector, or [1,n] of vectors of a whole stack.
         share: [n] the share of training sentences that have a word there, between 0 and 1; NaN: unknown.
     """
 

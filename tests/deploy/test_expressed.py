@@ -56,6 +56,7 @@ REFUSED = {
         "biarn-gate", "shared-private", "shared-private-uneven",
     ],
     "DeepNorm": ["deepnorm"],
+    "is in some of the layers alone": ["by-layer"],
 }  # fmt: skip
 """Part of the reason → models."""
 

@@ -66,6 +66,10 @@ NAMED: dict[str, dict[str, Any]] = {
     "fire-shared": both({"scheme": "fire", "shared": True, "width": 4, "threshold": 5}),
     "cope-near": both({"scheme": "cope", "positions": 3}),
     "rope-relative-cope": both({"scheme": "rope"}, {"scheme": "relative", "distance": 3}, {"scheme": "cope"}),
+    "by-layer": {
+        side: {"layers": 3, "position": [{"scheme": "rope", "layers": [0, 1]}, {"scheme": "relative", "layers": [2]}]}
+        for side in ("encoder", "decoder")
+    },
     "pre-norm": {
         "norm": "pre",
         "encoder": {"position": [{"scheme": "recurrent-heads"}, {"scheme": "reordering"}]},

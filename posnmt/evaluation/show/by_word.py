@@ -90,6 +90,8 @@ def _maps(
     """A chart for each layer, with a panel for each head, of values [L,H,Tq,Tk]."""
     charts = []
     for layer, heads in enumerate(np.where(of_kind.seen, values, np.nan)):
+        if np.isnan(heads).all():
+            continue  # no scheme of this layer has any
         panels = [
             Panel(
                 Measure(f"Head {head + 1}", what, 2),

@@ -5,6 +5,7 @@ Shapes: L layers, H heads, Tq queries, Tk keys, d model width, W distances.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -182,20 +183,23 @@ def _stack(
 
 def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:
     """Recorded attention as arrays."""
-    terms = [term for term in recorded.position if term is not None]
-    position = None
-    if terms:
-        none = torch.zeros_like(terms[0])
-        position = array(torch.stack([none if term is None else term for term in recorded.position]))
     return AttentionMap(
         queries,
         keys,
         array(torch.stack(recorded.weights)),
         torch.stack(recorded.seen).cpu().numpy(),
-        position,
-        array(torch.stack(recorded.counted)) if recorded.counted else None,
-        array(torch.stack(recorded.penalties)) if recorded.penalties else None,
+        _stacked(recorded.position, 0.0),
+        _stacked(recorded.counted, math.nan),
+        _stacked(recorded.penalties, math.nan),
     )
+
+
+def _stacked(layers: Sequence[Tensor | None], otherwise: float) -> Floats | None:
+    """What each layer has, as one array with another value for layers that have nothing; None if no layer has any."""
+    some = next((each for each in layers if each is not None), None)
+    if some is None:
+        return None
+    return array(torch.stack([torch.full_like(some, otherwise) if each is None else each for each in layers]))
 
 
 def array(tensor: Tensor) -> Floats:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from posnmt.evaluation.show.embedded import added, changes_embeddings, embedded, frequent
 from posnmt.model.ordered import OrderedEmbedding
@@ -39,17 +41,29 @@ def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, 
     """
     norms = []
     for name in ("keys", "values"):
-        tables = [
-            table
-            for view in views
-            for each in dict.fromkeys([*view.biasing, *view.adding])
-            if isinstance(each, ByDistanceVectors)
-            and isinstance(table := getattr(each.distance_vectors(), name), nn.Parameter)
-        ]
-        if tables:
-            reach = len(tables[0]) // 2
-            norms.append(_norms(name, "distance", np.arange(-reach, reach + 1), tables, trained, causal))
+        tables = [_table(view, name) for view in views]
+        reach = max((len(table) // 2 for table in tables if table is not None), default=None)
+        if reach is not None:
+            padded = [_up_to(reach, table) for table in tables]
+            norms.append(_norms(name, "distance", np.arange(-reach, reach + 1), padded, trained, causal))
     return norms
+
+
+def _table(view: LayerPositions, name: str) -> Tensor | None:
+    """[2k+1,D] the trained vectors of a layer on `keys` or `values`; None: it has none."""
+    for each in [*view.biasing, *view.adding]:
+        if isinstance(each, ByDistanceVectors):
+            table = getattr(each.distance_vectors(), name)
+            if isinstance(table, nn.Parameter):
+                return table
+    return None
+
+
+def _up_to(reach: int, table: Tensor | None) -> Tensor:
+    """Vectors for the distances up to `reach` [2 reach + 1,D], NaN where there are none."""
+    table = torch.full((1, 1), math.nan) if table is None else table.float()
+    missing = reach - len(table) // 2
+    return functional.pad(table, (0, 0, missing, missing), value=math.nan)
 
 
 def _norms(

@@ -268,9 +268,32 @@ HAS = {
         "fire",
         "cope",
         "fox",
-    },  # fmt: skip
+    },
 }
 """Section -> the schemes, each alone, that have it."""
+
+
+def test_schemes_of_single_layers_are_shown_in_these(measure):
+    from posnmt.evaluation.show.collect import attentions
+
+    schemes = [
+        {"scheme": "relative", "layers": [0], "distance": 2}, {"scheme": "relative", "layers": [1], "distance": 3},
+        {"scheme": "cope", "layers": [1]}, {"scheme": "reordering", "layers": [1]},
+    ]  # fmt: skip
+    _, translator, positions = measure(tiny.encoder(*schemes))
+    attention = attentions(translator, "mo ra", "ti")
+    for values in (attention.encoder.counted, attention.encoder.penalties, positions.encoder.counted.values):
+        assert np.isnan(values[0]).all()
+        assert np.isfinite(values[1]).any()
+    keys, _ = positions.encoder.vectors
+    assert keys.places.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    assert np.isnan(keys.norms).tolist() == [[True, *[False] * 5, True], [False] * 7]
+    shown = Shown("mine", 0, "", positions, [Sentence(1, attention)])
+    charts = [
+        chart for section in Page([shown], Lines("", [1], ["a"], ["b"]), []).sections() for chart in section.charts
+    ]
+    for chart in charts:
+        assert any(value is not None for _, curve in chart.columns() for value in curve.values), chart.name
 
 
 @pytest.mark.parametrize("name", SCHEMES)
