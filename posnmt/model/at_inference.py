@@ -13,7 +13,7 @@ from posnmt.config.schema import Positions
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer
-from posnmt_position.seam import Scheme, rotated
+from posnmt_position.seam import rotated
 
 _SERVED = {
     "ntk": "rotations: rope and xpos",
@@ -70,7 +70,8 @@ def _change_schemes(
         for scheme in stack.position_schemes()
     ]
     if positions.ntk is not None:
-        yield "ntk", any([scheme.ntk(positions.ntk) for scheme, *_ in schemes])
+        done = [scheme.ntk(positions.ntk) for scheme, *_ in schemes]
+        yield "ntk", any(done)
     if positions.yarn is not None:
         done = [scheme.yarn(positions.yarn, length) for scheme, length, count in schemes if rotated(scheme, count)]
         yield "yarn", bool(done) and all(done)  # not one side of two

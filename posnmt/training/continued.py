@@ -204,7 +204,7 @@ def _place(choice: SchemeChoice, others: Sequence[SchemeChoice]) -> int | None:
 
     def chosen(each: SchemeChoice) -> tuple[Any, set[int] | None]:
         options, layers = split(each.options)
-        return kind.Settings(**options), layers and {*layers}
+        return kind.Settings(**options), None if layers is None else {*layers}
 
     for place, other in enumerate(others):
         if other.scheme == choice.scheme and chosen(other) == chosen(choice):
