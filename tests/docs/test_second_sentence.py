@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import lzma
+import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ import pytest
 
 import pictures
 from documents import ROOT, name, pages, prose, read
+from posnmt.study.packed import unpack
 
 DOCS = ROOT / "docs"
 CORRECTIONS = DOCS / "results" / "corrections.md"
@@ -167,9 +168,8 @@ def kind(output: str, trained: str) -> str | None:
 def test_the_table_of_sentence_ends_is_that_of_the_published_translations() -> None:
     rows = []
     for study, (test, trained) in JOINED_TESTS.items():
-        path = DOCS / "results" / f"{study}-small" / "translations" / f"{test}.csv.xz"
-        with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
-            names, *lines = csv.reader(file)
+        packed = unpack(DOCS / "results" / f"{study}-small" / "translations.tar.xz")
+        names, *lines = csv.reader(io.StringIO(packed[f"translations/{test}.csv"].decode("utf-8"), newline=""))
         counts: dict[str | None, list[int]] = defaultdict(list)
         for output, texts in zip(names, zip(*lines, strict=True), strict=True):
             counts[kind(output, trained)].append(sum(len(END.findall(text)) > 1 for text in texts))

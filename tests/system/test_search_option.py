@@ -68,7 +68,7 @@ def found(tmp_path_factory):
     assert text.count(mark) == 1
     schema.write_text(text.replace(mark, DECLARED + mark), encoding="utf-8")
     script = [sys.executable, "-c", SCRIPT, str(LEARNED), str(copy / "docs" / "scripts")]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(PACKAGE.parent / "position")])}
     done = subprocess.run(script, cwd=copy, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout.decode().splitlines()[-1])

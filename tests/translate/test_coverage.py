@@ -89,5 +89,5 @@ def test_where_there_is_no_such_attention():
     ):
         with pytest.raises(UserError, match=what):
             search([model], sources(2))
-    with pytest.raises(UserError, match="samples are not ranked"):
+    with pytest.raises(UserError, match="not available with samples"):
         search([build()], sources(2), sampling=Sampling())

@@ -72,12 +72,12 @@ def test_an_empty_source_line_is_no_group_of_its_own(shortest, names):
 def test_scores_that_differ_by_more_than_chance_are_shown_apart():
     group = {"name": "all", "sentences": 5, "shortest": 1, "longest": 9, "best": ["a"], "p": {"b": 0.001, "c": 0.4}}
     group["scores"] = {"a": 0.0412, "b": 0.0189, "c": 0.0401}
-    line = _sentence(group, "bleu", "words", False)
+    line = _sentence(group, "BLEU", "words", False)
     assert "a has 0.04 BLEU, better than b (0.02) by more than chance, and not clearly better than c (0.04, p" in line
     group["scores"]["b"] = 0.0399
-    assert "a has 0.041 BLEU, better than b (0.040)" in _sentence(group, "bleu", "words", False)
+    assert "a has 0.041 BLEU, better than b (0.040)" in _sentence(group, "BLEU", "words", False)
     group["scores"] |= {"a": 31.2, "b": 28.9}
-    assert "a has 31.2 BLEU, better than b (28.9)" in _sentence(group, "bleu", "words", False)
+    assert "a has 31.2 BLEU, better than b (28.9)" in _sentence(group, "BLEU", "words", False)
 
 
 def test_seeds_that_contradict_each_other_are_no_evidence(files):
