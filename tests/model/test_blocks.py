@@ -109,7 +109,7 @@ def test_a_block_has_fewer_queries_where_there_are_many_keys():
     def queries(rows, keys):
         q = torch.zeros(rows, 4, keys, 1)
         problem = blocks.Problem(LayerPositions(), Span(0, keys, q.device), None, False, [], [])
-        return {block.span.length for block in blocks.Blocks(problem, q, q, q, [], [])}
+        return {block.span.length for block in blocks.Blocks(problem, q, q, q, [], [], [])}
 
     assert queries(1, 2048) == {256}
     assert queries(1, 8192) == {64}
