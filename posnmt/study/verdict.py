@@ -191,6 +191,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             estimate, welch, systems = losses.estimate(), losses.welch(), losses.systems
             more = on_longer_text(losses, rules.level, [rules.label(side.system) for side in comparison.sides])
         elif comparison.measure in SPEEDS:
+            _analysed(comparison, evidence, rules)
             estimate, basis = _of_speeds(comparison, rules)
             value = estimate.value
         else:
