@@ -342,8 +342,6 @@ import sys
 import posnmt
 heavy = {"torch", "numpy", "pydantic", "yaml"} & set(sys.modules)
 assert not heavy, heavy
-from posnmt import position
-assert "torch" not in sys.modules
 assert set(posnmt.__all__) <= set(dir(posnmt))
 assert not hasattr(posnmt, "nothing")
 """
