@@ -19,10 +19,12 @@ from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.measures import MEASURES
 from posnmt.metrics.metric import Metric
 from posnmt.metrics.registry import METRICS, metric
+from posnmt.study.database import read
 from posnmt.study.load import load
 from posnmt.study.plan import analyses as analyses_of
 from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
+from sources import SOURCES
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 (EXACT,) = [text for _, kind, text in blocks(PAGE.split("## A metric")[1].split("\n## ")[0]) if kind == "python"]
@@ -152,3 +154,34 @@ def test_a_study_notices_that_a_metric_has_changed(installed, tmp_path):
     (old,), (new,) = (analyses_of(each, each.steps)[0]["test"].settings["plugins"] for each in (before, changed))
     assert old["name"] == new["name"] == "exact"
     assert old["sha256"] != new["sha256"]
+
+
+@pytest.mark.slow
+def test_a_study_measures_and_judges_by_it(installed, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), SOURCES]))  # of the steps' processes
+    metrics = ["exact", "chrf++"]
+    sides = {"of": {"system": "relative"}, "than": {"system": "transformer"}}
+    claims = [
+        {"claim": number, "says": "x", "test": {"analysis": "test", "measure": name, "is": "higher", **sides}}
+        for number, name in enumerate(metrics)
+    ]
+    columns = [{"title": name, "measure": name, "analysis": "test"} for name in metrics]
+    config = {
+        "subword": {"vocabulary": 120}, "model": {"size": "tiny"}, "train": {"steps": 1},
+        "decode": {"beam": 1, "max_ratio": 0.1, "max_extra": 5},
+    }  # fmt: skip
+    smoke = {**SMALL["scales"]["smoke"], "config": config}
+    tree = {
+        **SMALL, "scales": {"smoke": smoke}, "claims": claims, "recommend": {"analyses": ["test"], "measure": "exact"},
+        "analyses": {"test": {"test": "test", "trainings": ["all"], "metrics": metrics}},
+        "tests": {"test": {"corpus": "test"}},
+        "runs": [{"systems": ["transformer", "relative"], "trainings": ["all"], "tests": ["test"]}],
+        "tables": [{"table": 1, "caption": "x", "rows": ["relative"], "columns": columns}],
+    }  # fmt: skip
+    recipe, out = load(written(tmp_path, tree)), tmp_path / "study"
+    run_study(recipe, "smoke", None, out, jobs=1)
+    assert {row["measure"] for row in read(out)} >= {*metrics}
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "the Exact matches of" in page
+    assert "the chrF++ of" in page
+    assert "the best mean Exact matches" in page
