@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -21,7 +22,7 @@ from posnmt.metrics.bleu import check_bleu_tokenizer
 from posnmt.metrics.registry import metric
 from posnmt.study.measures import CLAIMED, LOSS, SPEEDS
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.scorable import unpredicted, unscorable, unshiftable
 from posnmt.study.sweep import grid_of
 
@@ -308,92 +309,123 @@ def _possible(recipe: Recipe, analysis: Analysis, runs: list[Runs], scale: Scale
 
 def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
     """The faults of names: names that the recipe uses but does not define, and unknown systems."""
-    from posnmt.config.systems import named
-
-    known: dict[str, Mapping[str, Any]] = {
-        "systems": recipe.systems, "trainings": recipe.trainings, "tests": recipe.tests, "analyses": recipe.analyses,
-    }  # fmt: skip
-
-    def unknown(kind: str, names: list[str], *keys: str) -> Iterator[UserError]:
-        for name in names:
-            if name not in known[kind]:
-                near = nearest(name, known[kind])
-                todo = f"did you mean {near!r}?" if near else f"there are {', '.join(known[kind])}"
-                yield UserError(f"{'.'.join(keys)}: {kind} has no {name!r}", place(keys, path, lines), todo)
-
-    labelled: dict[str, Mapping[str, System] | Mapping[str, Training]] = {
-        "systems": recipe.systems, "trainings": recipe.trainings,
-    }  # fmt: skip
-    for kind, of_kind in labelled.items():
-        labels: dict[str, str] = {}
-        for name, each in of_kind.items():
-            label = each.label or name
-            if (other := labels.setdefault(label, name)) != name:
-                what = f"{kind}.{name}: {other} is called {label!r} as well, so tables could not distinguish them"
-                yield UserError(what, place((kind, name), path, lines), "give one of them another label")
-    for name, system in recipe.systems.items():
-        try:
-            named(system.system)
-        except UserError as error:
-            yield UserError(f"systems.{name}: {error.placed}", place(("systems", name), path, lines), error.todo)
-    for test_name, test in recipe.tests.items():
-        for scale, setting in recipe.scales.items():
-            corpora = setting.names()
-            if not lacks(test.corpus, scale):
-                corpus = at(test.corpus, scale)
-                if corpus not in corpora:
-                    what = f"tests.{test_name}: there is no corpus {corpus!r} at scale {scale}"
-                    yield UserError(
-                        what, place(("tests", test_name), path, lines), f"there are {', '.join(sorted(corpora))}"
-                    )
-    for name, sweep in recipe.sweep.items():
-        if not sweep.systems:
-            what = f"sweep.{name}: no system of `runs` has all position schemes of the grid"
-            yield UserError(what, place(("sweep", name), path, lines), "name its `systems`, or other settings")
-        if (fault := sweep.fault()) is not None:  # with the systems that were filled in
-            todo = "or name fewer `systems` or values"
-            yield UserError(f"sweep.{name}: {fault}", place(("sweep", name), path, lines), todo)
-        for kind in ("systems", "trainings", "analyses"):
-            yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
+    places = _Places(recipe, path, lines)
+    yield from places.labels()
+    yield from places.systems()
+    yield from places.tests()
+    yield from places.sweeps()
     yield from _missing_scales(recipe, path, lines)
     for number, runs in enumerate(recipe.runs):
         for kind in ("systems", "trainings", "tests"):
-            yield from unknown(kind, getattr(runs, kind), "runs", str(number), kind)
-    for name, analysis in recipe.analyses.items():
-        yield from unknown("tests", [analysis.test], "analyses", name, "test")
-        yield from unknown("trainings", analysis.trainings, "analyses", name, "trainings")
-        yield from unknown("systems", analysis.systems or [], "analyses", name, "systems")
-        if fault := _measurable(recipe, analysis):
-            yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
-    for name, likelihood in recipe.likelihoods.items():
-        at_likelihood = ("likelihoods", name)
-        yield from unknown("tests", [likelihood.test], *at_likelihood, "test")
-        yield from unknown("trainings", likelihood.trainings, *at_likelihood, "trainings")
-        yield from unknown("systems", likelihood.systems or [], *at_likelihood, "systems")
-        for key, fault, todo in unscorable(recipe, likelihood):
-            yield UserError(
-                f"{'.'.join(at_likelihood)}.{key}: {fault}", place((*at_likelihood, key), path, lines), todo
-            )
-    asked: dict[int | str, int] = {}
-    for number, claim in enumerate(recipe.claims):
-        if (first := asked.setdefault(claim.claim, number)) != number:
-            what = f"claims.{number}.claim: claims.{first} is called {claim.claim!r} as well"
-            where = place(("claims", str(number), "claim"), path, lines)
-            yield UserError(what, where, "give one of them another name, such as '1b'")
+            yield from places.unknown(kind, getattr(runs, kind), "runs", str(number), kind)
+    yield from places.analyses()
+    yield from places.likelihoods()
+    yield from places.claims()
     if recipe.recommend is not None:
-        yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
+        yield from places.unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
     yield from unpredicted(recipe, path, lines)
-    for keys, fault in _unmeasured(recipe):
-        yield UserError(f"{'.'.join(keys)}: {fault}", place(keys, path, lines))
-    for number, figure in enumerate(recipe.figures):
-        if figure.sweep is not None and figure.sweep not in recipe.sweep:
-            keys = ("figures", str(number), "sweep")
-            what = f"{'.'.join(keys)}: sweep has no {figure.sweep!r}"
-            yield UserError(what, place(keys, path, lines), f"there are {', '.join(recipe.sweep) or 'none'}")
-    for key in ("tables", "figures", "claims"):
-        for number, item in enumerate(getattr(recipe, key)):
-            yield from unknown("analyses", item.analyses(), key, str(number))
-            for variant in item.variants():
-                system_name, training = recipe.variant(variant)
-                yield from unknown("systems", [system_name], key, str(number))
-                yield from unknown("trainings", [training], key, str(number))
+    yield from (places.fault(keys, fault) for keys, fault in _unmeasured(recipe))
+    yield from places.layout()
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The faults of names in each section of a recipe, with their lines."""
+
+    recipe: Recipe
+    path: Path
+    lines: Lines
+
+    def fault(self, keys: tuple[str, ...], what: str, todo: str | None = None) -> UserError:
+        """A fault of a key."""
+        return UserError(f"{'.'.join(keys)}: {what}", place(keys, self.path, self.lines), todo)
+
+    def unknown(self, kind: str, names: Iterable[str], *keys: str) -> Iterator[UserError]:
+        """Names under some keys of which the recipe has no definition."""
+        known: Mapping[str, Any] = getattr(self.recipe, kind)
+        for name in names:
+            if name not in known:
+                near = nearest(name, known)
+                todo = f"did you mean {near!r}?" if near else f"there are {', '.join(known) or 'none'}"
+                yield self.fault(keys, f"{kind} has no {name!r}", todo)
+
+    def labels(self) -> Iterator[UserError]:
+        """Labels that two systems or trainings have."""
+        for kind in ("systems", "trainings"):
+            of_kind: Mapping[str, System | Training] = getattr(self.recipe, kind)
+            labels: dict[str, str] = {}
+            for name, each in of_kind.items():
+                label = each.label or name
+                if (other := labels.setdefault(label, name)) != name:
+                    what = f"{other} is called {label!r} as well, so tables could not distinguish them"
+                    yield self.fault((kind, name), what, "give one of them another label")
+
+    def systems(self) -> Iterator[UserError]:
+        """Named systems that there are not."""
+        from posnmt.config.systems import named
+
+        for name, system in self.recipe.systems.items():
+            try:
+                named(system.system)
+            except UserError as error:
+                yield self.fault(("systems", name), error.placed, error.todo)
+
+    def tests(self) -> Iterator[UserError]:
+        """Corpora of tests that a scale has not."""
+        for name, test in self.recipe.tests.items():
+            for scale, setting in self.recipe.scales.items():
+                corpora = setting.names()
+                if not lacks(test.corpus, scale) and (corpus := at(test.corpus, scale)) not in corpora:
+                    what = f"there is no corpus {corpus!r} at scale {scale}"
+                    yield self.fault(("tests", name), what, f"there are {', '.join(sorted(corpora))}")
+
+    def sweeps(self) -> Iterator[UserError]:
+        """Sweeps without systems, and what their systems have not."""
+        for name, sweep in self.recipe.sweep.items():
+            if not sweep.systems:
+                what = "no system of `runs` has all position schemes of the grid"
+                yield self.fault(("sweep", name), what, "name its `systems`, or other settings")
+            if (fault := sweep.fault()) is not None:  # with the systems that were filled in
+                yield self.fault(("sweep", name), fault, "or name fewer `systems` or values")
+            for kind in ("systems", "trainings", "analyses"):
+                yield from self.unknown(kind, getattr(sweep, kind), "sweep", name, kind)
+
+    def analyses(self) -> Iterator[UserError]:
+        """Names in analyses, and analyses that are not possible."""
+        for name, analysis in self.recipe.analyses.items():
+            yield from self._compared("analyses", name, analysis)
+            if fault := _measurable(self.recipe, analysis):
+                yield self.fault(("analyses", name), fault)
+
+    def likelihoods(self) -> Iterator[UserError]:
+        """Names in likelihoods, and likelihoods that are not possible."""
+        for name, each in self.recipe.likelihoods.items():
+            yield from self._compared("likelihoods", name, each)
+            for key, fault, todo in unscorable(self.recipe, each):
+                yield self.fault(("likelihoods", name, key), fault, todo)
+
+    def _compared(self, section: str, name: str, each: Analysis | Likelihood) -> Iterator[UserError]:
+        yield from self.unknown("tests", [each.test], section, name, "test")
+        yield from self.unknown("trainings", each.trainings, section, name, "trainings")
+        yield from self.unknown("systems", each.systems or [], section, name, "systems")
+
+    def claims(self) -> Iterator[UserError]:
+        """Claims of one name."""
+        asked: dict[int | str, int] = {}
+        for number, claim in enumerate(self.recipe.claims):
+            if (first := asked.setdefault(claim.claim, number)) != number:
+                what = f"claims.{first} is called {claim.claim!r} as well"
+                yield self.fault(("claims", str(number), "claim"), what, "give one of them another name, such as '1b'")
+
+    def layout(self) -> Iterator[UserError]:
+        """Names in tables, figures and claims."""
+        for number, figure in enumerate(self.recipe.figures):
+            if figure.sweep is not None:
+                yield from self.unknown("sweep", [figure.sweep], "figures", str(number), "sweep")
+        for key in ("tables", "figures", "claims"):
+            for number, item in enumerate(getattr(self.recipe, key)):
+                yield from self.unknown("analyses", item.analyses(), key, str(number))
+                for variant in item.variants():
+                    system_name, training = self.recipe.variant(variant)
+                    yield from self.unknown("systems", [system_name], key, str(number))
+                    yield from self.unknown("trainings", [training], key, str(number))
