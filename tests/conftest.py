@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import os
 import signal
 from functools import cache
 
@@ -46,6 +47,12 @@ FIRST = tuple(
 def pytest_collection_modifyitems(items):
     """Begin with the files of `FIRST`."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Stores and corpora that tests cache are theirs alone: the user's may be of another posnmt."""
+    os.environ["POSNMT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

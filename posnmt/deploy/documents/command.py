@@ -16,7 +16,7 @@ from posnmt.data.portions import portions
 from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
 from posnmt.translate.command import Chosen, Engine
-from posnmt.translate.options import EVERYTHING, refuse_unserved
+from posnmt.translate.options import ASKED, EVERYTHING, refuse_unserved
 from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
@@ -26,9 +26,6 @@ SENTENCE = "sentence"
 
 SHOWN = 10
 """Places that a warning lists."""
-
-OF_LINES = {"nbest", "format", "prefix", "resume", "alignments", "join", "documents"}
-"""Options of `posnmt translate` that are about lines."""
 
 
 def translate_document(
@@ -132,7 +129,7 @@ def refuse_options(asked: Collection[str]) -> None:
         UserError: one was; see `refuse_unserved`.
     """
     who = "a document, which is translated as a whole"
-    refuse_unserved(who, EVERYTHING - OF_LINES, None, asked, "leave it out, or --document lines")
+    refuse_unserved(who, EVERYTHING - {*ASKED} | {"terms"}, None, asked, "leave it out, or --document lines")
 
 
 def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:
