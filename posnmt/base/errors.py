@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,13 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
+def choices(name: str, known: Collection[str]) -> str:
+    """What to do about a name that is not known: the most similar one of those that are, and all of them."""
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}? " if near else ""
+    return f"{hint}there are: {', '.join(known)}"
+
+
 def refuse_unknown(name: str, known: Iterable[str], kind: str, where: str | None = None) -> None:
     """Check that `name` is a known name.
 
@@ -110,9 +117,7 @@ def refuse_unknown(name: str, known: Iterable[str], kind: str, where: str | None
     """
     names = list(known)
     if name not in names:
-        near = nearest(name, names)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no {kind} is called {name!r}", where, f"{hint}there are: {', '.join(names)}")
+        raise UserError(f"no {kind} is called {name!r}", where, choices(name, names))
 
 
 def existing_file(path: str | Path, role: str) -> Path:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from posnmt.base.errors import UserError, nearest
+from posnmt.base.errors import UserError, choices
 from posnmt.base.version import __version__
 from posnmt.metrics.metric import BLEU_ORDER, Counting, Metric, Texts, for_sacrebleu, shown_references
 from posnmt.metrics.ngrams import bleu_statistics
@@ -92,9 +92,7 @@ def check_bleu_tokenizer(name: str) -> None:
     from sacrebleu.metrics import BLEU as TheirBleu
 
     if name not in TheirBleu.TOKENIZERS:
-        near = nearest(name, TheirBleu.TOKENIZERS)
-        hint = f"did you mean {near!r}? " if near else ""
-        todo = f"{hint}choose from {', '.join(TheirBleu.TOKENIZERS)}"
+        todo = choices(name, TheirBleu.TOKENIZERS)
         raise UserError(f"sacreBLEU has no tokeniser {name!r}", "--bleu-tokenizer", todo)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posnmt.base import plugins
-from posnmt.base.errors import UserError, nearest, quoted
+from posnmt.base.errors import quoted, refuse_unknown
 from posnmt.metrics.bleu import BLEU, MULTI_BLEU
 from posnmt.metrics.chrf import CHRF, CHRF_PLUS
 from posnmt.metrics.edit_rate import TER
@@ -26,11 +26,8 @@ def metric(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]
-    if not plugins.is_class(name) and name not in plugins.names("metric"):
-        every = [*METRICS, *plugins.names("metric")]
-        near = nearest(name, every)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no metric is called {name!r}", "--metrics", f"{hint}choose from {', '.join(every)}")
+    if not plugins.is_class(name):
+        refuse_unknown(name, [*METRICS, *plugins.names("metric")], "metric", "--metrics")
     return plugins.load("metric", name, _as_metric)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 from posnmt.base import plugins
-from posnmt.base.errors import nearest
+from posnmt.base.errors import choices
 from posnmt.evaluation.analyse.measures import LENGTHS, measure_of
 from posnmt.metrics.measure import Measure
 from posnmt.metrics.registry import METRICS
@@ -61,10 +61,8 @@ def _known(*others: str) -> Callable[[str], str]:
     def check(name: str) -> str:
         if name in METRICS or name in others or plugins.is_class(name) or name in plugins.names("metric"):
             return name
-        every: Collection[str] = [*METRICS, *plugins.names("metric"), *others]
-        near = nearest(name, every)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise ValueError(f"no measure here is called {name!r}; {hint}choose from {', '.join(every)}")
+        every = [*METRICS, *plugins.names("metric"), *others]
+        raise ValueError(f"no measure here is called {name!r}; {choices(name, every)}")
 
     return check
 

@@ -54,7 +54,7 @@ def test_unknown_tokenizer_and_metric():
     with pytest.raises(UserError, match=r"no tokeniser '13b' .*did you mean '13a'"):
         Scorer("bleu", ["a"], bleu_tokenizer="13b")
     with pytest.raises(
-        UserError, match=r"no metric is called 'meteor'.*choose from bleu, chrf, chrf\+\+, ter, multi-bleu"
+        UserError, match=r"no metric is called 'meteor'.*there are: bleu, chrf, chrf\+\+, ter, multi-bleu"
     ):
         Scorer("meteor", ["a"])
 

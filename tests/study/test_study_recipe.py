@@ -418,7 +418,7 @@ def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> N
     ("setting", "fault"),
     [
         ("analyses.test.metrics=[bleu]", "recommend.measure: the analysis test does not measure chrf"),
-        ("analyses.test.bleu_tokenizer=mosse", "analyses.test: sacreBLEU has no tokeniser 'mosse'; choose from none"),
+        ("analyses.test.bleu_tokenizer=mosse", "analyses.test: sacreBLEU has no tokeniser 'mosse'; there are: none"),
         ("analyses.test.bins=[20,10]", "analyses.test: bin edges must be increasing lengths of 0 or more; got 20, 10"),
         ("scales.smoke.artificial.trian=5", "did you mean 'train'?"),
         ("scales.smoke.artificial.train=many", "input should be a valid integer"),
