@@ -104,7 +104,12 @@ def test_the_package_of_schemes_imports_pytorch_and_the_standard_library_alone()
 
 
 def test_floors_are_those_of_the_page():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## Who imports whom")[1].split("\n## ")[0]
+    page = (
+        (ROOT / "docs" / "architecture.md")
+        .read_text(encoding="utf-8")
+        .split("## Who imports whom")[1]
+        .split("\n## ")[0]
+    )
     rows = [set(re.findall("`([a-z_]+)`", row)) for row in re.findall(r"^\| \d+ \|.*$", page, re.MULTILINE)]
     assert rows == [*FLOORS[:8], set().union(*FLOORS[8:]) - {"posnmt", "__main__"}]
     assert set().union(*FLOORS) == {package(name) for name in FILES}

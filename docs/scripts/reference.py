@@ -318,7 +318,11 @@ def python() -> str:
     import posnmt.position as position
 
     top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
-    schemes = {name: f"{getattr(position, name).__module__}.{name}" for name in position.__all__ if name not in ("SCHEMES", "__version__")}
+    schemes = {
+        name: f"{getattr(position, name).__module__}.{name}"
+        for name in position.__all__
+        if name not in ("SCHEMES", "__version__")
+    }
     schemes["SCHEMES"] = "posnmt_position.registry.SCHEMES"
     groups = {
         "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
