@@ -57,7 +57,7 @@ test-slurm: $(READY)
 # The sdist and the wheel in dist/: built, checked, and the wheel installed and used from another folder. ALSO names other
 # Pythons to do the same with, but for PyTorch: make test-install ALSO="python3.12 python3.13"
 test-install: $(READY)
-	$(BIN)/python tests/install/install.py --also $(ALSO)
+	$(BIN)/python -m tests.install.install --also $(ALSO)
 
 # Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
 mutants: $(READY)
@@ -69,9 +69,9 @@ FUZZ_INPUTS ?= 1000000
 FUZZ_COMMANDS ?= 20000
 FUZZ_SEED ?= 1
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py parsers --count $(FUZZ_INPUTS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py commands --count $(FUZZ_COMMANDS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
-	$(BIN)/python tests/fuzz/fuzz.py counts --log build/fuzz.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.fuzz parsers --count $(FUZZ_INPUTS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.fuzz commands --count $(FUZZ_COMMANDS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
+	$(BIN)/python -m tests.fuzz.fuzz counts --log build/fuzz.jsonl
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-import triton_interpreter  # noqa: F401  before anything else imports Triton
-from fetch_server import serving
+from tests.support import triton_interpreter  # noqa: F401  before anything else imports Triton
+from tests.support.fetch_server import serving
 
 # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

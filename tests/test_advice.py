@@ -10,10 +10,10 @@ import click
 import pytest
 
 import posnmt
-from commands import all_commands, refused
 from posnmt.base.errors import UserError
 from posnmt.cli.group import LESS_MEMORY
-from untrained import LEARNED, untrained
+from tests.support.commands import all_commands, refused
+from tests.support.untrained import LEARNED, untrained
 
 PACKAGE = Path(posnmt.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

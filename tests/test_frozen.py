@@ -2,7 +2,7 @@
 
 `tests/frozen/` has a run folder that goes on, one that has learned a little, their corpus and its store, and the names
 that were in use, as posnmt 0.1.0 writes them.
-`PYTHONPATH=tests/support python tests/test_frozen.py` adds what is new to `names.json`, and refuses to change or to
+`python -m tests.test_frozen` adds what is new to `names.json`, and refuses to change or to
 take away what is there.
 """
 
@@ -26,7 +26,7 @@ from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow.graph import Graph
 from posnmt.training.train import train
 from posnmt.translate.translator import Translator
-from tiny import NAMED, build
+from tests.support.tiny import NAMED, build
 
 FROZEN = Path(__file__).with_name("frozen")
 NAMES = FROZEN / "names.json"

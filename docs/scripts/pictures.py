@@ -1,6 +1,6 @@
 """The pictures of the pages: position schemes as the code computes them, and values of a published study.
 
-python docs/scripts/pictures.py    # writes docs/pictures/*.svg
+python -m docs.scripts.pictures    # writes docs/pictures/*.svg
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from statistics import mean, stdev
 
 import torch
 
+from docs.scripts.svg import Axes, document, label, matrix
 from posnmt.position import Span, Stack, create, join
-from svg import Axes, document, label, matrix
 
 DOCS = Path(__file__).parents[1]
 STACK = Stack(d_model=64, heads=8, layers=1, causal=False, max_length=512)

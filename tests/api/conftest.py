@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import corpus
 from posnmt.run.resolve import load
 from posnmt.training.train import train
+from tests.support import corpus
 
 
 @pytest.fixture(scope="package")

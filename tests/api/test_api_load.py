@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-import commands
-import corpus
 import posnmt
 import posnmt.position
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.train import train
+from tests.support import commands, corpus
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-import corpus
 import posnmt
+from tests.support import corpus
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from posnmt.corpora.artificial.pairs import generate
-from sources import SOURCES
+from tests.support.sources import SOURCES
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 UPDATES = {"train_and_look": 700, "add_a_scheme": 400}

@@ -4,12 +4,12 @@ import threading
 
 import click
 import pytest
-from little_memory import little_memory
 
-from commands import all_commands
 from posnmt.base.errors import UserError, UserErrors, is_out_of_memory, raise_all
 from posnmt.cli.group import Group
 from posnmt.cli.main import main
+from tests.support.commands import all_commands
+from tests.support.little_memory import little_memory
 
 
 def test_faults_that_were_found_together_join_others_and_are_said_once() -> None:

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from commands import refused
 from posnmt.base.named import named
 from posnmt.cli.main import COMMANDS
 from posnmt.deploy.documents.formats import FORMATS
+from tests.support.commands import refused
 
 LOADED = """
 import json, sys

@@ -15,12 +15,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
-from recipe_case import SMALL, written
 
-import corpus
-from commands import refused, run
-from documents import blocks
-from plugin import INIT, SCHEME, install
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
 from posnmt.config.systems import named
@@ -33,8 +28,13 @@ from posnmt.study.plan import KINDS
 from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
 from posnmt.study.workflow.graph import Graph
-from serving import serving
-from sources import SOURCES
+from tests.support import corpus
+from tests.support.commands import refused, run
+from tests.support.documents import blocks
+from tests.support.plugin import INIT, SCHEME, install
+from tests.support.recipe_case import SMALL, written
+from tests.support.serving import serving
+from tests.support.sources import SOURCES
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=9)

@@ -7,12 +7,12 @@ import json
 import pytest
 import yaml
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.version import FORMAT, check_format, format_fault
 from posnmt.run.resolve import dump, load
 from posnmt.run.run import Run
 from posnmt.training.train import train
+from tests.support import corpus
 
 NEWER = "written by a newer posnmt, in format"
 

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, NUMBERED, expect, texts
-from report_case import report_of
 
 from posnmt.evaluation.analyse.measure import Resampling
+from tests.support.browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, NUMBERED, expect, texts
+from tests.support.report_case import report_of
 
 PICTURES = Path(__file__).parents[2] / "build" / "browser"
 

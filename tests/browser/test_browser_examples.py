@@ -6,11 +6,21 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
-from metrics_case import Scorer
 
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.metrics.registry import METRICS
+from tests.support.browser_case import (
+    EMPTY_ROW,
+    HTML_NAME,
+    HTML_ROW,
+    HTML_TEXT,
+    LONG_ROW,
+    SENTENCES,
+    expect,
+    texts,
+    unfold,
+)
+from tests.support.metrics_case import Scorer
 
 
 def numbers(page):

@@ -1,10 +1,10 @@
 """Likelihood by position and omitted sentences in a real browser: nothing is cut, on a phone and in print."""
 
 import pytest
-from completeness_case import lines, paragraphs
-from losses_case import random_losses
 
 from posnmt.evaluation.report.likelihood import PAGE, likelihood_report
+from tests.support.completeness_case import lines, paragraphs
+from tests.support.losses_case import random_losses
 
 LONG_NAME = "relative vectors beside a recurrence, clipped at sixteen"
 CUT = """figures => figures.flatMap((figure) => {

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from browser_case import unfold
+
+from tests.support.browser_case import unfold
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 

@@ -5,11 +5,11 @@ import random
 import re
 
 import pytest
-from browser_case import HTML_NAME, expect, unfold
-from study_report_case import made_study
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.page import render
+from tests.support.browser_case import HTML_NAME, expect, unfold
+from tests.support.study_report_case import made_study
 
 WIDTHS = {"wide": 1400, "tablet": 768, "phone": 390}
 FIVE = ["sinusoidal", "変換器", "نظام ب", "a name that is longer than most", "מערכת"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
-from serving import serving
-from untrained import LEARNED, untrained
+from tests.support.commands import run
+from tests.support.serving import serving
+from tests.support.untrained import LEARNED, untrained
 
 LINES = (Path(__file__).parents[1] / "frozen" / "dev.source").read_text().splitlines()
 

@@ -1,10 +1,10 @@
 """The page of `posnmt show` in a real browser: on every width, in the dark, without the network, for everybody."""
 
 import pytest
-from browser_case import expect, unfold
-from show_case import trained_runs
 
-import commands
+from tests.support import commands
+from tests.support.browser_case import expect, unfold
+from tests.support.show_case import trained_runs
 
 
 @pytest.fixture(scope="module")

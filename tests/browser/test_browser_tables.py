@@ -6,7 +6,8 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from browser_case import unfold
+
+from tests.support.browser_case import unfold
 
 TABLE = 'table[data-name="bleu-by-length"]'
 

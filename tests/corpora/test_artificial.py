@@ -7,13 +7,13 @@ from statistics import fmean
 
 import pytest
 
-from artificial_reader import Reader
 from posnmt.base.errors import UserError, UserErrors
 from posnmt.corpora.artificial import pairs as artificial
 from posnmt.corpora.artificial.grammar import Clause, Noun, Pair, Predicate, Relative, Sentence, agreement, translate
 from posnmt.corpora.artificial.growth import CORE, SHORTEST
 from posnmt.corpora.artificial.lexicon import Word, make_lexicon
 from posnmt.corpora.artificial.pairs import Split, corpus, generate, statistics
+from tests.support.artificial_reader import Reader
 
 REORDERINGS = ["short", "mixed", "long", 0.3]
 

@@ -5,11 +5,11 @@ from statistics import fmean
 
 import pytest
 
-from artificial_reader import Reader
-from commands import run
 from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.lexicon import make_lexicon
 from posnmt.corpora.artificial.pairs import command
+from tests.support.artificial_reader import Reader
+from tests.support.commands import run
 
 
 def make(out, **options):

@@ -16,14 +16,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import refused, run
 from posnmt.base.progress import Display
 from posnmt.corpora.cleaning.clean import REASONS, Settings, clean
 from posnmt.corpora.cleaning.duplicates import Duplicates
 from posnmt.corpora.cleaning.opusfilter import configuration
 from posnmt.corpora.cleaning.rules import Copied, Damaged, Empty, Length, OtherScript, Ratio
 from posnmt.corpora.cleaning.scripts import Script, script_of
-from shared import SHARED, needs
+from tests.support.commands import refused, run
+from tests.support.shared import SHARED, needs
 
 OFF = Settings(False, False, False, 0, 0, 0.0, 0.0, "keep")
 LATIN, CYRILLIC, JAPANESE = Script("Latn"), Script("Cyrl"), Script("Jpan")

@@ -10,10 +10,10 @@ import zipfile
 import pytest
 from click.testing import CliRunner
 
-from fetch_server import tar, zipped
 from posnmt.base.errors import UserError
 from posnmt.cli.main import main
 from posnmt.corpora.fetch import fetch, spec
+from tests.support.fetch_server import tar, zipped
 
 GERMAN = ["Ein Satz.", "", "Drei\u2028Zeilen\u0085hier.", "Vier."]
 ENGLISH = ["A sentence.", "", "Three lines here.", "Four."]

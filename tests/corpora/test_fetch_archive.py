@@ -7,12 +7,12 @@ import tarfile
 import zipfile
 
 import pytest
-from little_memory import little_memory
 
-from fetch_server import tar, zipped
 from posnmt.base.errors import UserError
 from posnmt.corpora.archive import extract, is_archive, unpacked
 from posnmt.data import unpack
+from tests.support.fetch_server import tar, zipped
+from tests.support.little_memory import little_memory
 
 TEXTS = {"x/a.de": b"eins\nzwei\n" * 5000, "x/a.en": b"one\ntwo\n" * 5000, "README": b"read me\n"}
 

@@ -11,10 +11,10 @@ from sacrebleu.dataset.plain_text import PlainTextDataset
 from sacrebleu.dataset.tsv import TSVDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from fetch_server import tar
 from posnmt.base.errors import UserError
 from posnmt.cli.main import main
 from posnmt.corpora.fetch import fetch, spec
+from tests.support.fetch_server import tar
 
 DOCUMENTS = {"abc.1": ["Ein Satz.", "Zwei  Sätze."], "x y": ["Drei &amp; vier.", "Fünf.", "Sechs."]}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prepare_case import configure, small_corpus, write
 
 from posnmt.config.schema import Subword
 from posnmt.data.prepare import changed, prepare
@@ -16,6 +15,7 @@ from posnmt.data.restored import compare, settings_of
 from posnmt.data.subword import BLANK, UNK, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import Words
+from tests.support.prepare_case import configure, small_corpus, write
 
 ASSIGNED = [
     chr(code)

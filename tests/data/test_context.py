@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.data.context import InContext
 from posnmt.data.prepare import prepare
@@ -18,6 +17,7 @@ from posnmt.data.store import SCHEMA, Split, SplitWriter
 from posnmt.data.subword import BOS
 from posnmt.run.resolve import load
 from posnmt.training.build import batch_plan, training_pairs
+from tests.support import corpus
 
 
 def split_of(path, lines, documents):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.data.exposure import exposure, histogram, percentile, read_counts, sentences_by_length, write_counts
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.run.resolve import load
 from posnmt.training.train import train
+from tests.support import corpus
 
 LENGTHS = st.lists(st.integers(0, 300), min_size=1, max_size=50)
 

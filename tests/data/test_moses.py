@@ -13,7 +13,7 @@ from sacremoses import MosesTokenizer, MosesTruecaser
 from posnmt.data import moses
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.tokenise import TruecaseLearner, Truecaser
-from shared import SHARED, needs
+from tests.support.shared import SHARED, needs
 
 LANGUAGES = ["en", "fr", "de", "fi", "cs", "ja", "ko", "xx"]
 # Everything that a rule looks at, and what is rare: other blanks, signs beyond the first plane, control characters.

@@ -24,7 +24,7 @@ from posnmt.data.offsets import (
     shifts_of,
     unrelated,
 )
-from shared import SHARED, missing
+from tests.support.shared import SHARED, missing
 
 PAIRS = list(generate(1000, 3, 30, seed=1))
 SOURCES, TARGETS = [pair.source for pair in PAIRS], [pair.target for pair in PAIRS]

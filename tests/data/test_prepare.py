@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prepare_case import (
+from rich.console import Console
+
+from posnmt.base.errors import UserError
+from posnmt.config import segmenters
+from posnmt.config.schema import Config, Data, Subword
+from posnmt.data import prepare as prepare_module
+from posnmt.data.prepare import prepare, table
+from posnmt.data.text import TextPipeline
+from tests.support.prepare_case import (
     NOUNS,
     SOURCE,
     TARGET,
@@ -22,15 +30,7 @@ from prepare_case import (
     small_corpus,
     write,
 )
-from rich.console import Console
-
-from posnmt.base.errors import UserError
-from posnmt.config import segmenters
-from posnmt.config.schema import Config, Data, Subword
-from posnmt.data import prepare as prepare_module
-from posnmt.data.prepare import prepare, table
-from posnmt.data.text import TextPipeline
-from shared import SHARED, needs
+from tests.support.shared import SHARED, needs
 
 
 @pytest.fixture

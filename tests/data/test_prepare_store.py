@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from prepare_case import SOURCE, configure, contents, left_in, small_corpus, write
 
 from posnmt.base.errors import UserError
 from posnmt.data import corpus as corpus_module
 from posnmt.data import learn as learn_module
 from posnmt.data.prepare import prepare
 from posnmt.data.store import ROWS, SCHEMA, Split, SplitWriter, Store
+from tests.support.prepare_case import SOURCE, configure, contents, left_in, small_corpus, write
 
 
 @pytest.fixture

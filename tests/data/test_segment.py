@@ -14,7 +14,7 @@ from posnmt.config import segmenters
 from posnmt.config.segmenters import word_tokeniser
 from posnmt.data.segment import Segmenter
 from posnmt.data.tokenise import Words
-from shared import SHARED, missing
+from tests.support.shared import SHARED, missing
 
 MECAB, JIEBA = Segmenter("mecab"), Segmenter("jieba")
 BLANK = re.compile("[ \t\n\v]")  # what MeCab takes for blanks

@@ -15,10 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prepare_case import SOURCE, TARGET, configure, contents, small_corpus, write
 
-import commands
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword, SubwordSampling
 from posnmt.data import corpus as corpus_module
@@ -34,6 +31,8 @@ from posnmt.run.resolve import load
 from posnmt.training.build import batch_plan, training_pairs
 from posnmt.training.checks import largest_batch
 from posnmt.training.train import train
+from tests.support import commands, corpus
+from tests.support.prepare_case import SOURCE, TARGET, configure, contents, small_corpus, write
 
 KINDS = ("bpe", "unigram")
 TEXT = ["abab abc ab cab", "cabab ab abc", "bab abab", "cab cabab abc"] * 5

@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from prepare_case import SOURCE, TARGET, configure, write
 
 from posnmt.base.errors import UserError
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.data.suspicions import exchanged, fingerprints, overlap, warnings
-from shared import SHARED, missing
+from tests.support.prepare_case import SOURCE, TARGET, configure, write
+from tests.support.shared import SHARED, missing
 
 
 def corpus(folder, train=(SOURCE, TARGET), dev=(SOURCE[:20], TARGET[:20]), **data):

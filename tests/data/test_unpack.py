@@ -9,13 +9,13 @@ import zlib
 from pathlib import Path
 
 import pytest
-from little_memory import little_memory
 
-from commands import refused
 from posnmt.base.errors import UserError
 from posnmt.data import unpack
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from tests.support.commands import refused
+from tests.support.little_memory import little_memory
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-import commands
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.data.pairing import pair_words, read_lexicon, translations_of
 from posnmt.data.prepare import prepare
@@ -18,6 +16,7 @@ from posnmt.data.text import TextPipeline
 from posnmt.data.word_pairs import WordPairs
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
+from tests.support import commands, corpus
 
 SYMBOLS = ["<pad>", "<unk>", "<s>", "</s>"]
 SOURCE, TARGET = [*SYMBOLS, "dog", "cat", "Rom", "the", "a"], [*SYMBOLS, "Rom", "der", "Hund", "Katze", "a", "x"]

@@ -12,9 +12,9 @@ import pytest
 import sentencepiece
 import yaml
 
-from commands import refused, run
 from posnmt.data.text import TextPipeline
-from untrained import LEARNED, untrained
+from tests.support.commands import refused, run
+from tests.support.untrained import LEARNED, untrained
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 

@@ -7,7 +7,7 @@ from posnmt.deploy.card import card, dev_figures
 from posnmt.deploy.folder import Manifest, describe
 from posnmt.model.weights import save_model
 from posnmt.run.run import Run
-from untrained import LEARNED
+from tests.support.untrained import LEARNED
 
 
 def test_a_table_has_room_for_what_the_card_says():

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from commands import refused, run
-from untrained import LEARNED, untrained
+from tests.support.commands import refused, run
+from tests.support.untrained import LEARNED, untrained
 
 
 def lines_of(texts, *options, folder=LEARNED):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.cli.translate import translate
 from posnmt.deploy.documents.formats import BINARY, CODES, FORMATS, STRUCTURED, format_of, refuse_output_format
-from untrained import LEARNED
+from tests.support.commands import refused, run
+from tests.support.untrained import LEARNED
 
 
 def endings(kinds):

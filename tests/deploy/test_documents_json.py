@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from document_case import installed, opened, shouted, texts, translate
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import Kept, has_letters
+from tests.support.document_case import installed, opened, shouted, texts, translate
 
 PAGE = """{
     "title":"The cat",  "count": 3,

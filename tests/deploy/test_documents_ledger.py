@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from document_files import FILES
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
@@ -18,6 +17,7 @@ from lxml import etree
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.formats import format_of, read
 from posnmt.deploy.documents.segment import Tag, divide, join
+from tests.fuzz.document_files import FILES
 
 PAIR = ("en", "de")
 ROOT = Path(__file__).parents[2]

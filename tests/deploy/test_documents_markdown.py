@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from document_case import installed, opened, shouted, texts, translate
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import has_letters
+from tests.support.document_case import installed, opened, shouted, texts, translate
 
 PAGE = """---
 title: front

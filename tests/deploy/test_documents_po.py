@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from document_case import installed, opened, shouted, texts, translate
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import Kept
+from tests.support.document_case import installed, opened, shouted, texts, translate
 
 HEADER = r"""# A title
 msgid ""

@@ -11,7 +11,6 @@ import pytest
 import torch
 import yaml
 
-from commands import process, refused, run
 from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
@@ -22,7 +21,8 @@ from posnmt.model.weights import save_model
 from posnmt.run.run import Run
 from posnmt.translate.engines import choose
 from posnmt.translate.translator import Translator
-from untrained import LEARNED, untrained
+from tests.support.commands import process, refused, run
+from tests.support.untrained import LEARNED, untrained
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 

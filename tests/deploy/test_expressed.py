@@ -8,7 +8,6 @@ import re
 import pytest
 import torch
 
-import tiny
 from posnmt.base.errors import UserError
 from posnmt.config.schema import SchemeChoice
 from posnmt.deploy.ctranslate2 import write
@@ -18,6 +17,7 @@ from posnmt.model.positions import build
 from posnmt.translate.subwords import score_subwords
 from posnmt_position.bias import bucket
 from posnmt_position.seam import Stack
+from tests.support import tiny
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 

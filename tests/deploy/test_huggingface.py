@@ -12,15 +12,15 @@ import pytest
 import torch
 import yaml
 
-import tiny
-from commands import refused, run
 from posnmt.config.schema import Decode
 from posnmt.deploy.card import card
 from posnmt.deploy.folder import Manifest, describe
 from posnmt.deploy.verify import verify
 from posnmt.run.run import Run
 from posnmt.translate.subwords import score_subwords, translate_subwords
-from untrained import untrained
+from tests.support import tiny
+from tests.support.commands import refused, run
+from tests.support.untrained import untrained
 
 pytest.importorskip("transformers", reason="Transformers are not installed (extra huggingface)")
 

@@ -10,13 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import marian
-import onmt_checkpoint
-from commands import refused, run
 from posnmt.base.files import sha256_of
 from posnmt.data.marks import mark_for
 from posnmt.data.subword import Subwords
 from posnmt.run.run import Run
+from tests.support import marian, onmt_checkpoint
+from tests.support.commands import refused, run
 
 SOURCE = [pair.source for pair in marian.PAIRS[:5]]
 TARGET = [pair.target for pair in marian.PAIRS[:5]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import single
 from safetensors.torch import load_file, save_file
 
 import posnmt
-from commands import run
 from posnmt.data.subword import EOS
 from posnmt.translate.omissions import intervals
-from serving import Serving
+from tests.support import single
+from tests.support.commands import run
+from tests.support.serving import Serving
 
 
 @pytest.fixture(scope="module")

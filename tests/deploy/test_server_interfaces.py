@@ -14,10 +14,10 @@ import torch
 import yaml
 from libretranslatepy import LibreTranslateAPI
 
-from commands import run
 from posnmt.deploy.server.languages import detect_among
-from serving import http_request, serving, together
-from untrained import LEARNED, untrained
+from tests.support.commands import run
+from tests.support.serving import http_request, serving, together
+from tests.support.untrained import LEARNED, untrained
 
 DEV = Path(__file__).parents[1] / "frozen" / "dev.source"
 LINES = DEV.read_text().splitlines()

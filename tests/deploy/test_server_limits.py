@@ -8,9 +8,9 @@ import time
 import deepl
 import pytest
 
-from commands import refused
-from serving import http_request, serving
-from untrained import LEARNED
+from tests.support.commands import refused
+from tests.support.serving import http_request, serving
+from tests.support.untrained import LEARNED
 
 QUERY = {"q": "uns mebu zabi", "source": "en", "target": "de"}
 

@@ -9,9 +9,9 @@ import urllib.error
 
 import pytest
 
-from commands import run
-from serving import http_request, serving
-from untrained import LEARNED, untrained
+from tests.support.commands import run
+from tests.support.serving import http_request, serving
+from tests.support.untrained import LEARNED, untrained
 
 LONG = "uns mebu zabi " * 20
 """A line that takes the model seconds, since it never ends an output."""

@@ -15,7 +15,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import run
 from posnmt.base.errors import UserError
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
@@ -41,8 +40,9 @@ from posnmt.deploy.server.service import Service, Translated
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.run.run import EXPORTED
-from shared import SHARED, missing
-from untrained import LEARNED, untrained
+from tests.support.commands import run
+from tests.support.shared import SHARED, missing
+from tests.support.untrained import LEARNED, untrained
 
 
 @given(st.text(alphabet="a \r\n\t"))

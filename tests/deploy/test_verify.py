@@ -7,7 +7,7 @@ from posnmt.base.errors import UserError
 from posnmt.deploy.verify import LENGTHS, TOLERANCE, verify
 from posnmt.run.run import Run
 from posnmt.translate.subwords import score_subwords
-from untrained import LEARNED
+from tests.support.untrained import LEARNED
 
 
 class Program:

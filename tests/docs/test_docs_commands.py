@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from commands import all_commands
-from documents import blocks, name, pages, prose, read
 from posnmt.cli.main import main
+from tests.support.commands import all_commands
+from tests.support.documents import blocks, name, pages, prose, read
 
 PAGES = [page for page in pages() if page.name != "CHANGELOG.md"]  # which also names options that have gone
 

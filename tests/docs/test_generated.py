@@ -7,17 +7,16 @@ import re
 import click
 import pytest
 
-import pictures
-import reference
-from documents import ROOT, name, read
+from docs.scripts import pictures, reference
 from posnmt.cli.main import main
+from tests.support.documents import ROOT, name, read
 
-RUN = "run `python docs/scripts/{}.py` and commit what it writes"
+RUN = "run `python {}` and commit what it writes"
 
 
 @pytest.mark.parametrize("page", reference.pages(), ids=name)
 def test_generated_parts_are_current(page):
-    assert read(page) == reference.filled(read(page)), RUN.format("reference")
+    assert read(page) == reference.filled(read(page)), RUN.format("docs/scripts/reference.py")
 
 
 def test_there_are_generated_parts():
@@ -59,7 +58,7 @@ def test_every_command_and_option_says_what_it_does():
 @pytest.mark.parametrize("picture", pictures.PICTURES)
 def test_pictures_are_current(picture):
     path = ROOT / "docs" / "pictures" / f"{picture}.svg"
-    assert read(path) == pictures.PICTURES[picture](), RUN.format("pictures")
+    assert read(path) == pictures.PICTURES[picture](), RUN.format("-m docs.scripts.pictures")
 
 
 def test_the_python_page_has_every_public_name():

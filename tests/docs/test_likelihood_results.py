@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from documents import ROOT, read
+from tests.support.documents import ROOT, read
 
 FOLDER = ROOT / "docs" / "results" / "likelihood"
 PAGE = ROOT / "docs" / "results" / "likelihood.md"

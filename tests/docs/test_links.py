@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from documents import ROOT, anchors, links, name, pages, read
+from tests.support.documents import ROOT, anchors, links, name, pages, read
 
 
 def broken(page: Path, text: str) -> list[str]:

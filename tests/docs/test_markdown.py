@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from documents import ROOT, name, pages, prose, read
+from tests.support.documents import ROOT, name, pages, prose, read
 
 BLOCK = re.compile(r"^( *)([-*] |\d+\. |\|)")
 """The first line of a list or a table."""

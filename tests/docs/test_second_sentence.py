@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import pictures
-from documents import ROOT, name, pages, prose, read
+from docs.scripts import pictures
 from posnmt.study.packed import unpack
+from tests.support.documents import ROOT, name, pages, prose, read
 
 DOCS = ROOT / "docs"
 CORRECTIONS = DOCS / "results" / "corrections.md"

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from documents import ROOT
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import UNK
 from posnmt.run.run import Run
+from tests.support.documents import ROOT
 
 TINY = "--set train.steps=4 --set model.size=tiny --set subword.vocabulary=150 --set train.batch=300"
 

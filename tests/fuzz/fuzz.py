@@ -1,8 +1,8 @@
 """Damaged files for every parser, and odd commands for the command line: each succeeds, or gives one clear line.
 
-    python tests/fuzz/fuzz.py parsers --count 1000000 --log build/fuzz.jsonl
-    python tests/fuzz/fuzz.py commands --count 20000 --log build/fuzz.jsonl
-    python tests/fuzz/fuzz.py counts --log build/fuzz.jsonl
+    python -m tests.fuzz.fuzz parsers --count 1000000 --log build/fuzz.jsonl
+    python -m tests.fuzz.fuzz commands --count 20000 --log build/fuzz.jsonl
+    python -m tests.fuzz.fuzz counts --log build/fuzz.jsonl
 
 Each input has at most 60 seconds of a processor and 2 GB. One input of each fault is kept in tests/fuzz/cases, which
 `make test` tries from then on; the status is then 1. Inputs come in parts of at most 500, the parsers in turn; each
@@ -26,21 +26,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parents[1])]
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
-from hypothesis import strategies as st  # noqa: E402
-from hypothesis.errors import HypothesisWarning  # noqa: E402
+from tests.fuzz.hunt import CHUNK, bound_memory, hunt
 
-from hunt import CHUNK, bound_memory, hunt  # noqa: E402
-
-CASES = HERE / "cases"
+CASES = Path(__file__).with_name("cases")
 
 
 def parse(name: str):
     """Reads an input of a parser: the name of a file, and its content."""
-    from parsers import parsers
     from posnmt.base.errors import UserError
+    from tests.fuzz.parsers import parsers
 
     parser = parsers()[name]
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -158,7 +155,7 @@ def _spent() -> float:
 
 def search_parsers(arguments: argparse.Namespace) -> bool:
     """Try damaged files; whether all went well."""
-    from parsers import parsers
+    from tests.fuzz.parsers import parsers
 
     names = arguments.only or list(parsers())
     each = max(1, arguments.count // len(names))
@@ -197,7 +194,7 @@ def attempt_valid(parser: Any, folder: Path) -> None:
 
 def search_commands(arguments: argparse.Namespace) -> bool:
     """Try odd commands; whether all went well."""
-    from whole_commands import Commands
+    from tests.fuzz.whole_commands import Commands
 
     search = Search(arguments)
     with Commands() as commands:

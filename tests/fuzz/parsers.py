@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from document_files import FILES, read_document
 from hypothesis import strategies as st
-from recipe_case import SMALL
 
-from mutations import STRINGS, XML_TEXTS, YAML_TEXTS, byte_edits, json_edits, text_edits, yaml_edits
+from tests.fuzz.document_files import FILES, read_document
+from tests.fuzz.mutations import STRINGS, XML_TEXTS, YAML_TEXTS, byte_edits, json_edits, text_edits, yaml_edits
+from tests.support.recipe_case import SMALL
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 

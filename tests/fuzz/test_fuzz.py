@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-import fuzz
-from hunt import fault_of, hunt
-from whole_commands import Commands
+from tests.fuzz import fuzz
+from tests.fuzz.hunt import fault_of, hunt
+from tests.fuzz.whole_commands import Commands
+from tests.support.sources import SOURCES
 
 CASES = sorted(path for path in fuzz.CASES.rglob("*") if path.is_file())
 
@@ -44,8 +45,10 @@ def test_commands_that_failed_once() -> None:
 
 def searched(*arguments: object) -> str:
     """What a search prints, in a process of its own, whose memory is bounded."""
-    command = [sys.executable, str(Path(fuzz.__file__)), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", fuzz.__name__, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": SOURCES}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -63,25 +66,25 @@ def test_a_command_that_fails_is_noticed(monkeypatch) -> None:
     with Commands() as commands:
         fault = partial(fault_of, commands.attempt, ["systems"])
         assert fault() is None
-        monkeypatch.setattr("whole_commands.main", lambda: {}["a"])
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", lambda: {}["a"])
         assert fault() == "KeyError in outside the package: \"'a'\""
-        monkeypatch.setattr("whole_commands.main", partial(sys.exit, 3))
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(sys.exit, 3))
         assert fault() == "status 3 of ['systems']: ''"
-        monkeypatch.setattr("whole_commands.main", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", lambda: os.kill(os.getpid(), signal.SIGKILL))
         assert fault() == "status -9 of ['systems']: ''"
-        monkeypatch.setattr("whole_commands.main", partial(sys.exit, 2))
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(sys.exit, 2))
         assert fault().startswith("no clear line")
-        monkeypatch.setattr("whole_commands.main", partial(time.sleep, 600))
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(time.sleep, 600))
         with monkeypatch.context() as patched:
-            patched.setattr("hunt.WAITED", 1)
+            patched.setattr("tests.fuzz.hunt.WAITED", 1)
             assert fault().startswith("TooLong")
-        monkeypatch.setattr("whole_commands.main", partial(all, repeat(True)))
-        monkeypatch.setattr("hunt.SECONDS", 1)
+        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(all, repeat(True)))
+        monkeypatch.setattr("tests.fuzz.hunt.SECONDS", 1)
         assert fault() == f"status -{int(signal.SIGXCPU)} of ['systems']: ''"
 
 
 def test_a_parser_that_does_not_end_is_noticed(monkeypatch) -> None:
-    monkeypatch.setattr("hunt.SECONDS", 0.1)
+    monkeypatch.setattr("tests.fuzz.hunt.SECONDS", 0.1)
     assert fault_of(lambda _: all(each for each in repeat(True)), None).startswith("TooLong")
 
 

@@ -30,11 +30,11 @@ import yaml
 from hypothesis import strategies as st
 
 import posnmt
-from hunt import Elsewhere, bound_child
-from mutations import STRINGS, YAML_TEXTS
-from parsers import CONFIG, FROZEN, KEYS, RECIPE
 from posnmt.cli.main import main
 from posnmt.corpora import download
+from tests.fuzz.hunt import Elsewhere, bound_child
+from tests.fuzz.mutations import STRINGS, YAML_TEXTS
+from tests.fuzz.parsers import CONFIG, FROZEN, KEYS, RECIPE
 
 TEXT = "Ein Satz mit Wörtern .\nZwei kurze Sätze .\nDrei\n" * 4
 LINES = [text for text in STRINGS if "\0" not in text]

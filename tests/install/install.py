@@ -15,7 +15,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from distributions import built, clean_copy, differences, faults
+from tests.install.distributions import built, clean_copy, differences, faults
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ["build==1.6.1", "twine==7.0.0", "uv==0.9.9"]

@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 import sacrebleu
-from metrics_case import CORPUS_SCORE, Scorer, texts
 
 from posnmt.base.errors import UserError
 from posnmt.metrics.registry import DEFAULT_METRICS
+from tests.support.metrics_case import CORPUS_SCORE, Scorer, texts
 
 
 @pytest.mark.parametrize("metric", DEFAULT_METRICS)

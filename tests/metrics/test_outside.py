@@ -8,12 +8,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from recipe_case import SMALL, faults_of, written
 
 import posnmt
-from commands import refused, run
-from documents import blocks
-from plugin import install
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.measures import MEASURES
@@ -24,7 +20,11 @@ from posnmt.study.load import load
 from posnmt.study.plan import analyses as analyses_of
 from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
-from sources import SOURCES
+from tests.support.commands import refused, run
+from tests.support.documents import blocks
+from tests.support.plugin import install
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.sources import SOURCES
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 (EXACT,) = [text for _, kind, text in blocks(PAGE.split("## A metric")[1].split("\n## ")[0]) if kind == "python"]

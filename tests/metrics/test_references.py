@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from metrics_case import Scorer, texts
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.metrics.metric import of_sentences, padded
 from posnmt.metrics.registry import METRICS
-from shared import SHARED, needs
+from tests.support.metrics_case import Scorer, texts
+from tests.support.shared import SHARED, needs
 
 SACREBLEU = {
     "bleu": lambda: BLEU(force=True),

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from metrics_case import Scorer, texts
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.metrics.bleu import bleu_words
 from posnmt.metrics.ngrams import bleu_statistics, matches
 from posnmt.metrics.registry import METRICS
+from tests.support.metrics_case import Scorer, texts
 
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(), "ter": TER()}
 

@@ -12,7 +12,7 @@ from posnmt.metrics import ter, ter_tables
 from posnmt.metrics.ter import ter_statistics
 from posnmt.metrics.ter_pairs import pairs_of
 from posnmt.metrics.ter_tables import STEEPEST, Moves, Tables
-from shared import SHARED, needs
+from tests.support.shared import SHARED, needs
 
 SETS = SHARED / "deen_wmt_news" / "sets"
 WORDS = [f"w{number}" for number in range(200)]

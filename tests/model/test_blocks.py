@@ -9,7 +9,7 @@ import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as kernels
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.seam import LayerPositions, Span
-from tiny import build, tokens
+from tests.support.tiny import build, tokens
 
 LENGTH = 21  # the last of the blocks has one query
 

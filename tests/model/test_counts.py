@@ -7,7 +7,7 @@ import pytest
 from posnmt.model.registry import count_parameters
 from posnmt.model.transformer import Transformer
 from posnmt.run.resolve import from_tree
-from tiny import both, build, settings
+from tests.support.tiny import both, build, settings
 
 PUBLISHED = {
     ("transformer", 16_004): 68_736_644,

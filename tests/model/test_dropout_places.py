@@ -7,7 +7,7 @@ import torch
 
 import posnmt.model.kernels.plain as plain
 from posnmt_position.dropout import Dropout
-from tiny import build, tokens
+from tests.support.tiny import build, tokens
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -6,15 +6,15 @@ import math
 
 import pytest
 import torch
-from attention_loops import attention_by_loops, linear, normalised
 
-from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import count_parameters
 from posnmt_position.absolute import sinusoids
-from tiny import build, config, settings, tokens
+from tests.support.attention_loops import attention_by_loops, linear, normalised
+from tests.support.loops import same_model
+from tests.support.tiny import build, config, settings, tokens
 
 HEADS, D = 4, 16
 LENGTHS = [5, 1, 4]

@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
 from posnmt.training.loss import TrainingLoss
 from posnmt_position.dropout import Dropout
-from tiny import VOCABULARY, build, config, settings, tokens
+from tests.support.loops import same_model
+from tests.support.tiny import VOCABULARY, build, config, settings, tokens
 
 LENGTHS = [5, 1, 4]
 OPTIONS = {

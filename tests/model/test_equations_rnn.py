@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS
 from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
 from posnmt_position.dropout import Dropout
-from tiny import VOCABULARY, build, config, tokens
+from tests.support.loops import same_model
+from tests.support.tiny import VOCABULARY, build, config, tokens
 
 SYSTEM = {"system": "rnn-nmt", "encoder": {"layers": 3}, "decoder": {"layers": 2}}
 LENGTHS = [5, 2, 4]

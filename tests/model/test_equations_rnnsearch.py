@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
 from posnmt.training.loss import TrainingLoss
-from tiny import build, config, settings, tokens
+from tests.support.loops import same_model
+from tests.support.tiny import build, config, settings, tokens
 
 LENGTHS = [6, 1, 4]
 CONTEXTS = ["hidden", "source", "target", "none"]

@@ -12,7 +12,7 @@ from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe
 from posnmt.data.word_pairs import WordPairs
 from posnmt.model.registry import build_model, count_parameters
-from tiny import config, settings, tokens
+from tests.support.tiny import config, settings, tokens
 
 D, SHARES = 16, {"all": 1.0, "lm": 0.9, "wf": 0.7, "ur": 0.5}
 SIZES = (13, 11)

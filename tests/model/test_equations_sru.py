@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loops import same_with_gradients
 from posnmt.base.errors import UserError
 from posnmt.model.architectures.sru import RecurrentFeedForward
 from posnmt.model.registry import count_parameters
 from posnmt.model.state import LayerCache
 from posnmt.run.resolve import from_tree
 from posnmt_position.seam import Span
-from tiny import build, config
+from tests.support.loops import same_with_gradients
+from tests.support.tiny import build, config
 
 LENGTHS = [5, 3]
 

@@ -1,6 +1,6 @@
 """Golden values: weights by formula, no random numbers, so the figures survive another PyTorch version.
 
-`python tests/model/test_golden.py` adds the values of models that have none yet; it never changes one.
+`python -m tests.model.test_golden` adds the values of models that have none yet; it never changes one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tiny import NAMED, build, fill_by_formula
+from tests.support.tiny import NAMED, build, fill_by_formula
 
 SOURCE = torch.tensor([[4, 7, 5, 12, 6, 9, 9, 4]])
 TARGET = torch.tensor([[2, 8, 4, 11, 10, 5]])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-import tiny
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Train
 from posnmt.data.batch import collate
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import PART, InParts, dealt
 from posnmt.training.loss import TrainingLoss
+from tests.support import tiny
 
 
 def pairs(count, longest=11):

@@ -13,7 +13,7 @@ from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import architecture
 from posnmt.model.transformer import Transformer
 from posnmt_position.seam import LayerPosition, LayerPositions
-from tiny import build, settings, tokens
+from tests.support.tiny import build, settings, tokens
 
 LENGTH = 128
 HEADS = 2

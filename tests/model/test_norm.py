@@ -9,14 +9,25 @@ import math
 
 import pytest
 import torch
-from attention_loops import attention_by_loops, linear, normalised
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import build_model, count_parameters
 from posnmt.testing import CHECKS
 from posnmt_position.absolute import sinusoids
 from posnmt_position.seam import Span
-from tiny import MODELS, NAMED, TRANSFORMERS, VOCABULARY, build, config, encoder, settings, subject, tokens
+from tests.support.attention_loops import attention_by_loops, linear, normalised
+from tests.support.tiny import (
+    MODELS,
+    NAMED,
+    TRANSFORMERS,
+    VOCABULARY,
+    build,
+    config,
+    encoder,
+    settings,
+    subject,
+    tokens,
+)
 
 HEADS, D = 4, 16
 

@@ -7,7 +7,6 @@ from typing import get_args
 import pytest
 import torch
 
-import tiny
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Activation, Decode
 from posnmt.data.subword import BOS, EOS
@@ -20,6 +19,7 @@ from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from posnmt_position.fire import FEW
 from posnmt_position.processor import multiplies_bf16
+from tests.support import tiny
 
 needs_bf16 = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(),

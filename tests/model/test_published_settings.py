@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
-from attention_loops import normalised
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import build_model
 from posnmt_position.relative import Relative
 from posnmt_position.seam import Span, Stack
-from tiny import VOCABULARY, both, build, config, encoder, settings, tokens
+from tests.support.attention_loops import normalised
+from tests.support.tiny import VOCABULARY, both, build, config, encoder, settings, tokens
 
 N19 = {"norm_epsilon": 1e-6, "embedding_init": "normal", "scale_embeddings": False}
 

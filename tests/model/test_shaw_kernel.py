@@ -11,8 +11,6 @@ from unittest.mock import patch
 import pytest
 import torch
 
-import triton_interpreter
-from loops import scaled
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
@@ -20,6 +18,8 @@ from posnmt_position.distance_vectors import DistanceVectors
 from posnmt_position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt_position.rotary import Rotation
 from posnmt_position.seam import LayerPosition, LayerPositions, Span
+from tests.support import triton_interpreter
+from tests.support.loops import scaled
 
 if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)

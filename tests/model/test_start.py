@@ -11,7 +11,7 @@ from torch import nn
 from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.registry import build_model
-from tiny import VOCABULARY, both, config, settings, tokens
+from tests.support.tiny import VOCABULARY, both, config, settings, tokens
 
 WIDE = {"d_model": 64, "feed_forward": 256, "encoder": {"layers": 2}, "decoder": {"layers": 3}}
 WAYS = ("xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm")

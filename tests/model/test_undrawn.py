@@ -7,7 +7,7 @@ import torch
 
 from posnmt.model.registry import build_undrawn
 from posnmt.model.weights import load_model, save_model
-from tiny import MODELS, VOCABULARY, build, settings, tokens
+from tests.support.tiny import MODELS, VOCABULARY, build, settings, tokens
 
 
 @pytest.mark.parametrize("name", MODELS)

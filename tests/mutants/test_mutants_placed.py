@@ -6,7 +6,7 @@ import ast
 
 import yaml
 
-from mutants import ROOT, chosen, misplaced
+from tests.mutants.mutants import ROOT, chosen, misplaced
 
 
 def test_every_fault_has_its_place_and_its_tests():

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-import marian
-from commands import run
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.run.run import Run
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
+from tests.support import marian
+from tests.support.commands import run
 
 transformers = pytest.importorskip("transformers", reason="Transformers are not installed (make test-peers)")
 

@@ -11,14 +11,13 @@ import pytest
 import sentencepiece
 import torch
 
-import marian
-import onmt_checkpoint
-from commands import run
-from opennmt import opennmt
 from posnmt.config.schema import Decode
 from posnmt.run.run import Run
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
+from tests.peers.opennmt import opennmt
+from tests.support import marian, onmt_checkpoint
+from tests.support.commands import run
 
 LINES = [*(pair.source for pair in marian.PAIRS[:6]), "zzz qqq ✗"]
 TARGETS = [*(pair.target for pair in marian.PAIRS[:6]), "✗ zzz"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from opennmt import opennmt
 from posnmt.model.attention import SelfAttention
 from posnmt.model.positions import scheme_class
 from posnmt_position.seam import LayerPositions, Span, Stack
+from tests.peers.opennmt import opennmt
 
 HEADS, D, LENGTH = 4, 32, 23
 

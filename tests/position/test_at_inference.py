@@ -17,8 +17,8 @@ from posnmt.model.at_inference import change_positions
 from posnmt.model.positions import SCHEMES, build
 from posnmt.testing import in_pieces
 from posnmt_position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
-from tiny import MODELS, subject, tokens
-from tiny import build as build_model
+from tests.support.tiny import MODELS, subject, tokens
+from tests.support.tiny import build as build_model
 
 CHANGES = {
     "interpolate": {"interpolate": 2.0},

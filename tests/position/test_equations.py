@@ -6,9 +6,7 @@ import math
 
 import pytest
 import torch
-from attention_loops import attention_by_loops, linear, normalised
 
-from loops import scaled
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position import relative
@@ -16,7 +14,9 @@ from posnmt_position.absolute import Learned, Sinusoidal, sinusoids
 from posnmt_position.diagonal import collect, skew, spread, unskew
 from posnmt_position.relative import Relative
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tiny import build, tokens
+from tests.support.attention_loops import attention_by_loops, linear, normalised
+from tests.support.loops import scaled
+from tests.support.tiny import build, tokens
 
 STACK = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=32)
 

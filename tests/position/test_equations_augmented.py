@@ -11,7 +11,7 @@ from posnmt.base.errors import UserError
 from posnmt_position.absolute import sinusoids
 from posnmt_position.augmented import Cape, Randomised, Shape
 from posnmt_position.seam import Span, Stack
-from tiny import build, config, encoder, tokens
+from tests.support.tiny import build, config, encoder, tokens
 
 STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=32)
 SPAN = Span(0, 10, torch.device("cpu"))

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
 from posnmt_position.diagonal import staggered, summed, toeplitz
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tiny import both, build, config, decoder, encoder, tokens
+from tests.support.loops import same_with_gradients, scaled
+from tests.support.tiny import both, build, config, decoder, encoder, tokens
 
 HEADS = 6
 

@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.fire import Fire
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tiny import both, build, config, encoder, tokens
+from tests.support.loops import same_with_gradients, scaled
+from tests.support.tiny import both, build, config, encoder, tokens
 
 
 def fire(causal, **options):

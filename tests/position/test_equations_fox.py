@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients
 from posnmt.model.attention import SelfAttention
 from posnmt.model.state import LayerCache
 from posnmt_position.forgetting import Fox
 from posnmt_position.seam import LayerPositions, Span, Stack
+from tests.support.loops import same_with_gradients
 
 HEADS, WIDTH, LENGTH = 3, 4, 8
 

@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients
 from posnmt.base.errors import UserError
 from posnmt_position.recurrent.cells import Recurrence
 from posnmt_position.recurrent.heads import RecurrentHeads, recurrent_width
 from posnmt_position.recurrent.scheme import Recurrent
 from posnmt_position.recurrent.sru import SimpleRecurrentUnit
 from posnmt_position.seam import Span, Stack
-from tiny import build, config, decoder, encoder, tokens
+from tests.support.loops import same_with_gradients
+from tests.support.tiny import build, config, decoder, encoder, tokens
 
 ENCODER = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=32)
 DECODER = Stack(d_model=12, heads=3, layers=1, causal=True, max_length=32)

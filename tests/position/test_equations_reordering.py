@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
@@ -15,7 +14,8 @@ from posnmt_position.absolute import sinusoids
 from posnmt_position.directional import Directional
 from posnmt_position.reordering import Additional, Reordering
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tiny import build, config, decoder, encoder, tokens
+from tests.support.loops import same_with_gradients, scaled
+from tests.support.tiny import build, config, decoder, encoder, tokens
 
 STACK = Stack(d_model=6, heads=3, layers=2, causal=False, max_length=32)
 

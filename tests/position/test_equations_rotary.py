@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients
 from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.state import LayerCache
@@ -16,7 +15,8 @@ from posnmt_position.absolute import Sinusoidal, sinusoids
 from posnmt_position.errors import PositionError
 from posnmt_position.rotary import Rope, Xpos
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tiny import build, config, decoder, encoder, tokens
+from tests.support.loops import same_with_gradients
+from tests.support.tiny import build, config, decoder, encoder, tokens
 
 HEADS, D, LENGTH = 2, 12, 7
 

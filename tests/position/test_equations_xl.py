@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.diagonal import skew
 from posnmt_position.seam import LayerPositions, Span, Stack
 from posnmt_position.xl import TransformerXL
-from tiny import config, encoder
+from tests.support.loops import same_with_gradients, scaled
+from tests.support.tiny import config, encoder
 
 HEADS, WIDTH, D = 3, 4, 12
 

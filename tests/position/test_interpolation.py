@@ -13,8 +13,8 @@ from posnmt_position import absolute
 from posnmt_position.absolute import Sinusoidal
 from posnmt_position.rotary import Rope
 from posnmt_position.seam import Stack
-from tiny import MODELS, both, config, tokens
-from tiny import build as build_model
+from tests.support.tiny import MODELS, both, config, tokens
+from tests.support.tiny import build as build_model
 
 
 def has_sinusoids(model):

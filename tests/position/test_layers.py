@@ -16,7 +16,7 @@ from posnmt.training.continued import _place
 from posnmt_position import PositionError, Scheme, Span, Stack, create
 from posnmt_position.plain import PlainTransformer
 from posnmt_position.testing import CHECKS, VOCABULARY
-from tiny import build, tokens
+from tests.support.tiny import build, tokens
 
 STACK = Stack(d_model=16, heads=4, layers=3, causal=False, max_length=64)
 

@@ -18,7 +18,7 @@ from posnmt.model.positions import SCHEMES, build, check
 from posnmt.model.state import LayerCache
 from posnmt_position.diagonal import toeplitz
 from posnmt_position.seam import LayerPosition, LayerPositions, Span, Stack
-from tiny import config, encoder
+from tests.support.tiny import config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8
 STACKS = {

@@ -15,10 +15,8 @@ from posnmt_position.processor import multiplies_bf16
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 
 WITHOUT = """
-import sys
-sys.path.insert(0, "tests/support")
 import torch
-import tiny
+from tests.support import tiny
 from posnmt.config.schema import Train
 from posnmt_position.processor import multiplies_bf16
 from posnmt.training.device import precision

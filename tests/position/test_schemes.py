@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import posnmt_position.testing
-from outside_scheme import Nearness, Outside
+from position.tests.outside_scheme import Nearness, Outside
 from posnmt.base import plugins
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES, check, scheme_class
 from posnmt.testing import check_scheme
-from tiny import settings
+from tests.support.tiny import settings
 
 
 @pytest.mark.slow

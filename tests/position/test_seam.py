@@ -9,7 +9,7 @@ from posnmt.base.errors import UserError
 from posnmt.model.positions import SCHEMES
 from posnmt.testing import CHECKS
 from posnmt_position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
-from tiny import MODELS, TRANSFORMERS, build, config, subject, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, build, config, subject, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 by_name = pytest.mark.parametrize("name", MODELS)

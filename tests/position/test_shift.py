@@ -11,7 +11,7 @@ from posnmt.model.positions import SCHEMES
 from posnmt.testing import blocks_of
 from posnmt.translate.subwords import force_subwords
 from posnmt_position.seam import Span
-from tiny import MODELS, TRANSFORMERS, both, build, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, both, build, tokens
 
 ABSOLUTE = {"sinusoidal", "learned", "shape", "cape", "randomised", "additional", "reordering", "recurrent-heads"}
 """Schemes that read the index of a word; all others read distances, or words alone."""

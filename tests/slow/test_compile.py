@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-import corpus
 from posnmt.run.resolve import load
 from posnmt.training.train import train
+from tests.support import corpus
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 
 from posnmt.run.resolve import load
 from posnmt.training.train import train
-from shared import SHARED, needs
+from tests.support.shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, needs("")]

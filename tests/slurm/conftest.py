@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import submitit
 
-from cluster import MARK
-
-HERE = Path(__file__).parent
+from tests.slurm.cluster import MARK
+from tests.support.sources import SOURCES
 
 
 @pytest.fixture
@@ -24,8 +23,8 @@ def cluster_folder():
 
 @pytest.fixture
 def executor(cluster_folder, tmp_path, monkeypatch):
-    """submitit's executor with little to ask for, whose jobs can import from this folder."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    """submitit's executor with little to ask for, whose jobs can import from tests."""
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     made = submitit.SlurmExecutor(tmp_path / "jobs")
     made.update_parameters(time=5, mem="500MB")
     return made

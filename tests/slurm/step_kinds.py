@@ -46,7 +46,6 @@ def endure(context: Context) -> None:
         time.sleep(600)
 
 
-HERE = Path(__file__).parent
 KINDS = {
     "add": Kind(run=add, version=1),
     "refuse": Kind(run=refuse, version=1),
@@ -57,8 +56,8 @@ KINDS = {
 
 # Studies of one step that the tests have a process of its own run, to end it, or to do something to the job meanwhile.
 STUDIES = {
-    "slow": Graph([Step("slow", "add", {"number": 7, "seconds": 12})], "step_kinds:KINDS"),
-    "endure": Graph([Step("endure", "endure", {})], "step_kinds:KINDS"),
+    "slow": Graph([Step("slow", "add", {"number": 7, "seconds": 12})], "tests.slurm.step_kinds:KINDS"),
+    "endure": Graph([Step("endure", "endure", {})], "tests.slurm.step_kinds:KINDS"),
 }
 
 

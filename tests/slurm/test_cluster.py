@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import cluster as programs
-from cluster import Cluster
 from posnmt.base.errors import UserError
-from queue_control import wait_for
+from tests.slurm import cluster as programs
+from tests.slurm.cluster import Cluster
+from tests.slurm.queue_control import wait_for
 
 SCRIPT = Path(programs.__file__)
 

@@ -11,7 +11,6 @@ from functools import partial
 
 import pytest
 
-import step_kinds
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow import cluster
@@ -19,8 +18,9 @@ from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff
 from posnmt.study.workflow.runner import run
-from queue_control import begin_again_soon, wait_for
-from sources import SOURCES
+from tests.slurm import step_kinds
+from tests.slurm.queue_control import begin_again_soon, wait_for
+from tests.support.sources import SOURCES
 
 NAMES = ("a", "to", "the")
 SMALL = Resources(memory_gib=0.5, minutes=5)
@@ -33,8 +33,7 @@ ASKED = {
 @pytest.fixture
 def out(cluster_folder, tmp_path, monkeypatch):
     """A study's folder, whose jobs can import the kinds of steps; refused submissions do not wait long."""
-    places = [step_kinds.HERE, step_kinds.HERE.parent, SOURCES]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     monkeypatch.setattr(cluster, "Backoff", partial(Backoff, first=1, longest=4))
     return tmp_path / "study"
 
@@ -91,7 +90,7 @@ def test_jobs_have_the_resources_of_the_recipe(out):
     ],
 )
 def test_what_can_never_run_is_a_failed_step_with_the_reason(out, resources, message):
-    study = Graph([add("never", 1, **resources), add("other", 2)], "step_kinds:KINDS")
+    study = Graph([add("never", 1, **resources), add("other", 2)], "tests.slurm.step_kinds:KINDS")
     summary = run(study, out, executor="slurm")
     assert summary.finished == ["other"]
     assert message in summary.failed["never"]
@@ -107,7 +106,7 @@ def one_job_a_user(cluster_folder):
 
 
 def test_a_limit_of_submissions_is_waited_for(out, one_job_a_user):
-    study, lines = Graph([add(name, len(name)) for name in NAMES], "step_kinds:KINDS"), []
+    study, lines = Graph([add(name, len(name)) for name in NAMES], "tests.slurm.step_kinds:KINDS"), []
     summary = run(study, out, executor="slurm", say=lines.append)
     assert sorted(summary.finished) == sorted(NAMES)
     refused = [line for line in lines if "accepts no job now: QOSMaxSubmitJobPerUserLimit" in line]
@@ -117,7 +116,7 @@ def test_a_limit_of_submissions_is_waited_for(out, one_job_a_user):
 
 def test_a_partition_under_maintenance_is_waited_for(out):
     """And a stop is heard while nothing but that goes on."""
-    study, lines = Graph([add("one", 1, partition="gpu")], "step_kinds:KINDS"), []
+    study, lines = Graph([add("one", 1, partition="gpu")], "tests.slurm.step_kinds:KINDS"), []
 
     def open_the_partition(line):
         lines.append(line)
@@ -165,7 +164,7 @@ def controller(cluster_folder):
 def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
     """It reads the submission when it goes on, after sbatch has given up: that job is cancelled."""
     after = Step("after", "add", {"number": 2}, {"it": "first"}, resources=SMALL)
-    study = Graph([add("first", 1), after], "step_kinds:KINDS")
+    study = Graph([add("first", 1), after], "tests.slurm.step_kinds:KINDS")
     assert run(study, out, executor="slurm", say=controller.hear).finished == ["first", "after"]
     assert any("accepts no job now" in line for line in controller.lines)
     name = jobs(out)[study.key("after")[:16]]["JobName"]
@@ -178,7 +177,7 @@ def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
 def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out, controller):
     """The controller keeps silent when a second runner begins, and a job of the first one runs."""
     study = step_kinds.STUDIES["slow"]
-    first = subprocess.Popen([sys.executable, step_kinds.__file__, "slow", str(out)])
+    first = subprocess.Popen([sys.executable, "-m", step_kinds.__name__, "slow", str(out)])
     assert wait_for((study.folder(out, "slow") / "running.json").exists)
     first.kill()
     first.wait()
@@ -189,7 +188,7 @@ def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out
 
 
 def test_jobs_at_once_are_as_many_as_it_says(out):
-    study = Graph([add(name, len(name)) for name in NAMES], "step_kinds:KINDS")
+    study = Graph([add(name, len(name)) for name in NAMES], "tests.slurm.step_kinds:KINDS")
     assert len(run(study, out, executor="slurm", jobs=1).finished) == 3
     scripts = sorted(path.stat().st_mtime_ns for path in out.glob("jobs/*_submission.sh"))
     finished = sorted((study.folder(out, name) / "done.json").stat().st_mtime_ns for name in NAMES)
@@ -201,7 +200,7 @@ def test_a_training_that_slurm_puts_back_goes_on_from_its_checkpoint(out, monkey
     steps = plan(load("choose", ("scales.smoke.config.train.log_every=1",)), "smoke", None).steps.values()
     name = "train/relative/all/seed-1"
     mine = [step for step in steps if "seed-" not in step.name or step.name == name]
-    disturbed = Graph(mine, "disturbed_training:KINDS")
+    disturbed = Graph(mine, "tests.support.disturbed_training:KINDS")
     assert disturbed.key(name) == Graph(mine, KINDS).key(name)
     monkeypatch.setenv("DISTURB", "runner SIGUSR2 7")  # whoever started the step is the job
     told = [json.dumps([vars(step) for step in mine], default=vars), str(out)]
@@ -209,7 +208,8 @@ def test_a_training_that_slurm_puts_back_goes_on_from_its_checkpoint(out, monkey
         "import json, sys; from pathlib import Path; from posnmt.study.workflow.runner import run;"
         "from posnmt.study.workflow.graph import Graph, Step; from posnmt.study.workflow.kind import Resources;"
         "steps = [Step(**{**step, 'resources': Resources(**step['resources'])}) for step in json.loads(sys.argv[1])];"
-        "failed = run(Graph(steps, 'disturbed_training:KINDS'), Path(sys.argv[2]), executor='slurm').failed;"
+        "graph = Graph(steps, 'tests.support.disturbed_training:KINDS');"
+        "failed = run(graph, Path(sys.argv[2]), executor='slurm').failed;"
         "sys.exit(str(failed) if failed else 0)"
     )
     runner = subprocess.Popen([sys.executable, "-c", script, *told])

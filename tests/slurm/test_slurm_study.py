@@ -8,14 +8,15 @@ import sys
 
 import pytest
 
-import step_kinds
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.runner import run
 from posnmt.study.workflow.status import state
-from queue_control import begin_again_soon, wait_for
+from tests.slurm import step_kinds
+from tests.slurm.queue_control import begin_again_soon, wait_for
+from tests.support.sources import SOURCES
 
 SMALL = Resources(memory_gib=0.5, minutes=5)
 
@@ -23,12 +24,12 @@ SMALL = Resources(memory_gib=0.5, minutes=5)
 @pytest.fixture
 def out(cluster_folder, tmp_path, monkeypatch):
     """A study's folder, whose jobs can import the kinds of steps."""
-    monkeypatch.setenv("PYTHONPATH", str(step_kinds.HERE))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     return tmp_path / "study"
 
 
 def graph(*steps):
-    return Graph(steps, "step_kinds:KINDS")
+    return Graph(steps, "tests.slurm.step_kinds:KINDS")
 
 
 def add(name, number, needs=(), **settings):
@@ -66,7 +67,7 @@ def test_a_failed_step_and_one_that_no_node_can_run_stop_only_those_that_need_th
 
 def test_a_job_outlives_its_runner_and_is_not_submitted_twice(out):
     study = step_kinds.STUDIES["slow"]
-    runner = subprocess.Popen([sys.executable, step_kinds.__file__, "slow", str(out)])
+    runner = subprocess.Popen([sys.executable, "-m", step_kinds.__name__, "slow", str(out)])
     folder = study.folder(out, "slow")
     assert wait_for((folder / "running.json").exists)
     runner.kill()
@@ -87,7 +88,7 @@ def test_a_step_of_several_gpus_or_nodes_has_a_process_for_each(out, nodes, gpus
 @pytest.fixture
 def endured(out):
     """A step in its first attempt, with its runner and the number of its job."""
-    runner = subprocess.Popen([sys.executable, step_kinds.__file__, "endure", str(out)])
+    runner = subprocess.Popen([sys.executable, "-m", step_kinds.__name__, "endure", str(out)])
     folder = step_kinds.STUDIES["endure"].folder(out, "endure")
     assert wait_for((folder / "attempts").exists)
     yield runner, json.loads((folder / "job.json").read_text())["id"]

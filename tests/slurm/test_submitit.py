@@ -8,8 +8,8 @@ import subprocess
 import pytest
 import submitit
 
-from cluster_jobs import Counted, end_hard, everything_read, gpus, stay, sum_of_ranks
-from queue_control import begin_again_soon, wait_for
+from tests.slurm.cluster_jobs import Counted, end_hard, everything_read, gpus, stay, sum_of_ranks
+from tests.slurm.queue_control import begin_again_soon, wait_for
 
 
 def state_of(job, *wanted):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_case import written
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import as_json
@@ -19,6 +18,7 @@ from posnmt.study.packed import pack, unpack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.study import finished
 from posnmt.study.workflow.graph import Graph
+from tests.support.recipe_case import written
 
 
 @pytest.fixture

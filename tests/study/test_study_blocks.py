@@ -9,7 +9,6 @@ from statistics import fmean, variance
 
 import numpy as np
 import pytest
-from verdict_case import claim, compare, drawn, one, resolve
 
 from posnmt.evaluation.analyse.moderated import components, interaction, moderated
 from posnmt.study.blocks import Training, Unit, planned, shares, units
@@ -17,6 +16,7 @@ from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.load import load
 from posnmt.study.verdict import Decision, Verdict, corrected, counts, p_of, word_of
+from tests.support.verdict_case import claim, compare, drawn, one, resolve
 
 # --- which trainings share seeds
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_case import SMALL, faults_of, written
 
 from posnmt.study.copied import MARK, Copy
 from posnmt.study.layout import Words
@@ -17,7 +16,8 @@ from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, SPEED, analyses, plan
 from posnmt.study.recipe import Recipe
 from posnmt.study.workflow.graph import Graph
-from shared import SHARED, needs
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]
 COPIES = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/published.json"))

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from verdict_case import claim, compare
 
 from posnmt.study.compatible import compatibility
 from posnmt.study.estimate import Estimate
 from posnmt.study.verdict import Decision, Word
+from tests.support.verdict_case import claim, compare
 
 
 def asked(of: float, than: float, sentences: int | None, differs: Any = None, **comparison: Any) -> Any:

@@ -7,11 +7,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from report_case import report_of, without_figures
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import database
+from tests.support.report_case import report_of, without_figures
 
 SOURCES = ["ein Hund", "der Hund sieht eine Katze", "wir gehen heute nicht in das alte Haus am See", "ja"]
 REFERENCES = ["a dog", "the dog sees a cat", "today we do not go into the old house by the lake", "yes"]

@@ -8,8 +8,6 @@ from statistics import fmean, variance
 
 import numpy as np
 import pytest
-from metrics_case import CORPUS_SCORE, texts
-from verdict_case import compare, drawn, one, output
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.analyse import analyse
@@ -22,6 +20,8 @@ from posnmt.study import evidence as stored
 from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.evidence import Evidence
+from tests.support.metrics_case import CORPUS_SCORE, texts
+from tests.support.verdict_case import compare, drawn, one, output
 
 # --- what is stored
 

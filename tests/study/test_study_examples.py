@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
-from study_report_case import FAILED, made_recipe, made_runs, write_lines
-from verdict_case import output
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study import evidence
@@ -18,6 +16,8 @@ from posnmt.study.figures import plates
 from posnmt.study.layout import Figure
 from posnmt.study.measured import StudyResults
 from posnmt.study.page import render
+from tests.support.study_report_case import FAILED, made_recipe, made_runs, write_lines
+from tests.support.verdict_case import output
 
 FIGURE = """
 figure: 6

@@ -11,12 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from losses_case import random_losses
-from recipe_case import SMALL, faults_of, written
-from study_report_case import made_recipe, made_study
 
-import corpus
-from commands import run
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.losses import Scored
 from posnmt.evaluation.analyse.losses_files import read_losses, write_losses
@@ -30,6 +25,11 @@ from posnmt.study.plan import KINDS, Plan, analyses, likelihoods, plan
 from posnmt.study.recipe import Likelihood
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Context, Resources, load_kinds
+from tests.support import corpus
+from tests.support.commands import run
+from tests.support.losses_case import random_losses
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.study_report_case import made_recipe, made_study
 
 ALL = {"test": "test", "trainings": ["all"]}
 

@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from losses_case import EXPOSURE, random_losses
-from recipe_case import SMALL, faults_of, written
-from verdict_case import resolve
 
 from posnmt.evaluation.analyse.length_effects import length_effects
 from posnmt.evaluation.analyse.losses import Losses
@@ -27,6 +24,9 @@ from posnmt.study.plan import plan
 from posnmt.study.power import of_recipe, power
 from posnmt.study.registration import content
 from posnmt.study.verdict import Decision, Rules, corrected, decide
+from tests.support.losses_case import EXPOSURE, random_losses
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.verdict_case import resolve
 
 SEEDS = (1, 2, 3)
 PAIR = (("a", SEEDS), ("b", SEEDS))

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from verdict_case import bleu_evidence, compare, drawn, one, resolve
 
 from posnmt.study.blocks import Training, units
 from posnmt.study.claims import Comparison, Expected
 from posnmt.study.load import load
 from posnmt.study.power import ENOUGH, of_recipe, power
+from tests.support.verdict_case import bleu_evidence, compare, drawn, one, resolve
 
 FOUR = ("rosendahl2019", "neishi2019", "chen2019a", "chen2019b")
 

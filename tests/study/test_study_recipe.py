@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from recipe_case import SMALL, faults_of, written
 
-from commands import refused, run
 from posnmt.base.errors import UserError, UserErrors
 from posnmt.base.version import FORMAT
 from posnmt.config import segmenters
@@ -29,6 +27,8 @@ from posnmt.study.study import REQUEST, load_plan, save_request
 from posnmt.study.trainings import train_config, with_distance
 from posnmt.study.workflow.graph import Graph
 from posnmt.training.schedule import learning_rate
+from tests.support.commands import refused, run
+from tests.support.recipe_case import SMALL, faults_of, written
 
 
 def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from study_report_case import made_recipe
-from verdict_case import output
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study.evidence import Evidence
 from posnmt.study.recipe import Recommend
 from posnmt.study.recommend import recommend
 from posnmt.study.verdict import Rules
+from tests.support.study_report_case import made_recipe
+from tests.support.verdict_case import output
 
 # The best system, one that differs from it by chance alone and decodes faster, and the fastest, which is far worse.
 SPEEDS = {"transformer": 100.0, "relative": 200.0, "rnn": 300.0}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_case import SMALL, written
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import as_json
@@ -19,6 +18,7 @@ from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.registration import FILE, History, content, digest, history, read, register
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.runner import open_study
+from tests.support.recipe_case import SMALL, written
 
 Claim = dict[str, Any]
 SIDES = {"of": {"system": "relative"}, "is": "higher", "than": {"system": "transformer"}}

@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from study_report_case import FAILED, Page, made_runs, made_study
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
@@ -28,6 +27,7 @@ from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
 from posnmt.study.tables import sheets
 from posnmt.study.workflow.status import State
+from tests.support.study_report_case import FAILED, Page, made_runs, made_study
 
 
 @pytest.fixture(scope="module")

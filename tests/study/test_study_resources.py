@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from recipe_case import SMALL, faults_of, written
 
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, analyses, plan
@@ -17,7 +16,9 @@ from posnmt.study.workflow.executors import Local
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
-from study_case import TESTS, Study
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.sources import SOURCES
+from tests.support.study_case import Study
 
 ACCOUNTING = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 FAILED = "sbatch: error: Batch job submission failed: "
@@ -240,7 +241,7 @@ class Refusing(Local):
 
 def test_a_study_waits_for_an_executor_that_refuses(tmp_path, monkeypatch):
     """Nothing runs meanwhile, and another step fails for good, and yet the run does not end."""
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     monkeypatch.setattr(runner, "_executor", lambda *arguments: Refusing(3))
     study = Study(tmp_path)
     study.step("one")

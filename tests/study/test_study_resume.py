@@ -18,19 +18,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from training_case import StopAt
 
-import corpus
-from dask_case import DaskCluster
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.lock import holder
 from posnmt.data.text import TextPipeline
 from posnmt.study import steps
 from posnmt.study.workflow.kind import Context, Resources
-from sources import SOURCES
-from study_case import wait_for
+from tests.support import corpus
+from tests.support.dask_case import DaskCluster
+from tests.support.sources import SOURCES
+from tests.support.study_case import wait_for
+from tests.support.training_case import StopAt
 
-ROOT = Path(__file__).parents[2]
 EVERY, STEPS = 12, 48
 RECIPE = f"""
 recipe: resumed
@@ -62,17 +61,16 @@ RUN = [sys.executable, "-m", "posnmt"]
 RUN_DISTURBED = [
     sys.executable, "-c",
     "import posnmt.study.study as study; from posnmt.cli.main import main;"
-    "study.KINDS = 'disturbed_training:KINDS'; main()",
+    "study.KINDS = 'tests.support.disturbed_training:KINDS'; main()",
 ]  # fmt: skip
 UNDER_WAY = ("train", "translate", "analyse")
 
 
 def start(out, cwd, *more, disturb=None):
     """`posnmt study run`, running."""
-    path = f"{SOURCES}{os.pathsep}{ROOT}/tests/support"
     environment = {
         **os.environ,
-        "PYTHONPATH": path,
+        "PYTHONPATH": SOURCES,
         "OMP_NUM_THREADS": "1",
         **({"DISTURB": disturb} if disturb else {}),
     }

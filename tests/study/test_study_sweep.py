@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from recipe_case import SMALL, faults_of, written
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.report.charts import Chart, Panel, curve_through
@@ -23,6 +22,7 @@ from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import load_plan, save_request
 from posnmt.study.trainings import train_config
 from posnmt.study.workflow.graph import Graph
+from tests.support.recipe_case import SMALL, faults_of, written
 
 CLIP = {"of": "relative.distance", "values": [2, 8, 4]}
 CAP = {"of": "data.max_length", "values": {"smoke": [20], "small": [20, 30]}, "label": "length cap"}

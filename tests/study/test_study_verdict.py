@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.seeds import t_quantile
@@ -17,6 +16,7 @@ from posnmt.study.estimate import Estimate, Part
 from posnmt.study.evidence import Evidence
 from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of
 from posnmt.study.wording import with_intervals
+from tests.support.verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
 # --- the verdicts
 

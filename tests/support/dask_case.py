@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 
 from posnmt.base.files import read_json
-from sources import SOURCES
-from study_case import TESTS, wait_for
-
-ROOT = TESTS.parents[1]
+from tests.support.sources import SOURCES
+from tests.support.study_case import wait_for
 
 
 class DaskCluster:
@@ -30,10 +28,9 @@ class DaskCluster:
         self._started.append(self._process("worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1"))
 
     def _process(self, what: str, *words: str) -> subprocess.Popen[bytes]:
-        paths = os.pathsep.join([str(TESTS), SOURCES])
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--scheduler-file", str(self._file)]
         return subprocess.Popen(
-            [*command, "--no-dashboard", *words], env={**os.environ, "PYTHONPATH": paths},
+            [*command, "--no-dashboard", *words], env={**os.environ, "PYTHONPATH": SOURCES},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._file.parent,
         )  # fmt: skip
 

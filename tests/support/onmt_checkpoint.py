@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-import marian
 from posnmt_position.absolute import sinusoids
+from tests.support import marian
 
 SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 

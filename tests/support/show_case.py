@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import corpus
 from posnmt.run.resolve import load
 from posnmt.training.train import train
+from tests.support import corpus
 
 RUNS = {
     "counting": {

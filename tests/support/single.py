@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import corpus
+from tests.support import corpus
 
 
 def config(folder: Path, **settings) -> Path:

@@ -14,7 +14,6 @@ from posnmt.study.workflow import runner, status
 from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 
-TESTS = Path(__file__).parent
 RUN_IT = """
 import json, sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from posnmt.study.workflow import runner
 from posnmt.study.workflow.graph import Graph, Step
 steps = [Step(**step) for step in json.loads(sys.argv[2])]
 try:
-    graph, where = Graph(steps, "study_kinds:KINDS"), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    graph, where = Graph(steps, "tests.support.study_kinds:KINDS"), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
     runner.run(graph, Path(sys.argv[1]), jobs=2, say=lambda line: print(line, flush=True), **where)
 except KeyboardInterrupt:
     sys.exit(130)
@@ -53,7 +52,7 @@ class Study:
 
     @property
     def graph(self):
-        return Graph(self.steps, "study_kinds:KINDS")
+        return Graph(self.steps, "tests.support.study_kinds:KINDS")
 
     def run(self, release_at=None, **options):
         """Run the steps here; `release_at` is a part of the line at which the long step is released."""

@@ -6,7 +6,6 @@ import random
 from html.parser import HTMLParser
 
 import yaml
-from report_case import report_of, without_figures
 
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study.claims import Claim, Comparison
@@ -14,6 +13,7 @@ from posnmt.study.estimate import Estimate
 from posnmt.study.measured import StudyResults
 from posnmt.study.recipe import Recipe
 from posnmt.study.verdict import Decision, Verdict, corrected
+from tests.support.report_case import report_of, without_figures
 
 RECIPE = """
 recipe: toy

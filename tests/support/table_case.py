@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from metrics_case import Scorer
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.metrics.registry import DEFAULT_METRICS
+from tests.support.metrics_case import Scorer
 
 
 def table(references, systems, metrics=DEFAULT_METRICS):

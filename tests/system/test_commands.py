@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from odd_lines import LINES
-from training_case import losses
 
-import corpus
 import posnmt.cli.demo
-from commands import process, refused, run
-from documents import ROOT
 from posnmt.config.systems import RECOMMENDED, SYSTEMS
 from posnmt.data.text import TextPipeline
+from tests.support import corpus
+from tests.support.commands import process, refused, run
+from tests.support.documents import ROOT
+from tests.support.odd_lines import LINES
+from tests.support.training_case import losses
 
 
 @pytest.fixture(scope="module")

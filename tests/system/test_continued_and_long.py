@@ -8,11 +8,11 @@ import shutil
 import pytest
 import yaml
 
-import corpus
 import posnmt
-from commands import refused, run
 from posnmt.config.yaml import read_yaml
 from posnmt.run.run import Run
+from tests.support import corpus
+from tests.support.commands import refused, run
 
 CHANGES = ["interpolate=2", "ntk=2", "yarn=2", "clip=3", "clip=4,group=2", "temperature=log"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_study import values, written
 
-from sources import SOURCES
+from tests.support.sources import SOURCES
+from tests.system.test_study import values, written
 
 ROOT = Path(__file__).parents[2]
 ALONE = {**os.environ, "PYTHONPATH": SOURCES, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from training_case import assert_same, weights
 
-import corpus
-from commands import run
 from posnmt.run.run import checkpoints_in
+from tests.support import corpus
+from tests.support.commands import run
+from tests.support.training_case import assert_same, weights
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes, mounts and /dev/full are Linux's")
 pytestmark = LINUX

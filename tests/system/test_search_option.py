@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import posnmt
-from untrained import LEARNED
+from tests.support.untrained import LEARNED
 
 PACKAGE = Path(posnmt.__file__).parent
 DECLARED = (

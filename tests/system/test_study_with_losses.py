@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from commands import run
+from tests.support.commands import run
 
 RECIPE = {
     "recipe": "losses",

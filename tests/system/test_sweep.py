@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import run
+from tests.support.commands import run
 
 SMOKE = {
     "seeds": 1,

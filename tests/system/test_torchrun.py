@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-import corpus
 from posnmt.run.resolve import load
 from posnmt.training.train import train
+from tests.support import corpus
 
 
 def metrics(folder):

@@ -8,10 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from training_case import assert_same, weights
 
-import commands
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.data.prepare import prepare
@@ -31,6 +28,8 @@ from posnmt.training.checks import (
 from posnmt.training.device import make_fabric
 from posnmt.training.speed import measure
 from posnmt.training.train import train, update
+from tests.support import commands, corpus
+from tests.support.training_case import assert_same, weights
 
 
 @pytest.fixture(scope="module")

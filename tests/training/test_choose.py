@@ -13,7 +13,6 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.base.version import FORMAT
@@ -24,6 +23,7 @@ from posnmt.training import speed
 from posnmt.training.choose import Written, for_preparing, for_resuming, for_training
 from posnmt.training.command import Asked, train_command
 from posnmt.training.train import train
+from tests.support import corpus
 
 TINY = (
     "model.d_model=16", "model.feed_forward=32", "model.heads=2", "model.encoder.layers=1", "model.decoder.layers=1",

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_case import StopAt, assert_same, losses, weights
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
 from posnmt.base.interrupt import Interrupted
@@ -24,6 +22,8 @@ from posnmt.run.run import Run
 from posnmt.training.choose import Written, for_training
 from posnmt.training.freeze import freeze
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.training_case import StopAt, assert_same, losses, weights
 
 SHORT = ("train.steps=3", "train.evaluate_every=3", "train.dev_bleu=false", "train.best_by=perplexity")
 

@@ -13,16 +13,16 @@ import signal
 from pathlib import Path
 
 import pytest
-from every_state import recorded
 from safetensors.torch import load_file
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.run.resolve import load
 from posnmt.run.run import checkpoints_in, claimed, is_unfinished
 from posnmt.training import evaluate
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.every_state import recorded
 
 
 def outcome(run: Path) -> dict[str, object]:

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-import corpus
 from posnmt.base.progress import Display
 from posnmt.data.batch import Cursor
 from posnmt.data.prepare import dropped, prepare
@@ -17,6 +16,7 @@ from posnmt.training.doubts import doubts, unigram_perplexity
 from posnmt.training.evaluate import bleu
 from posnmt.training.progress import Progress
 from posnmt.training.train import train
+from tests.support import corpus
 
 
 @pytest.fixture(scope="module")

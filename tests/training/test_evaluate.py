@@ -12,7 +12,6 @@ import torch
 from lightning_fabric import Fabric
 from sacrebleu.metrics import BLEU
 
-from corpus import make
 from posnmt.config.schema import Sampling, Train
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
@@ -22,6 +21,7 @@ from posnmt.training.evaluate import evaluate, greedy, selection_score
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.train import train
 from posnmt.translate.translator import Translator
+from tests.support.corpus import make
 
 # Signs that Moses separates, so that words with and without its tokenisation differ.
 SOURCES = [f"the cat, no. {number}, sees (at {number}:00) the dog's house!" for number in range(12)]

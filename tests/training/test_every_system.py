@@ -8,13 +8,13 @@ import math
 import pytest
 import torch
 
-import corpus
 from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.train import train
 from posnmt.translate.translator import Translator
+from tests.support import corpus
 
 CPU = torch.device("cpu")
 

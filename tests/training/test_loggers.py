@@ -6,15 +6,15 @@ import json
 import threading
 
 import pytest
-from training_case import StopAt, assert_same, losses, weights
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.progress import Display
 from posnmt.run.resolve import load
 from posnmt.training import loggers
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.training_case import StopAt, assert_same, losses, weights
 
 
 class Said(Display):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-import tiny
 from posnmt.config.schema import Train
 from posnmt.training import optimizer
 from posnmt.training.optimizer import COEFFICIENTS, Muon, make_optimizer, matrices, orthogonal
+from tests.support import tiny
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (4, 12), (12, 4)])

@@ -11,9 +11,7 @@ import math
 
 import pytest
 import torch
-from training_case import StopAt, assert_same, losses, weights
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.progress import Display
@@ -24,6 +22,8 @@ from posnmt.training import train as scroll
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.non_finite import HALVINGS, SKIPS
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.training_case import StopAt, assert_same, losses, weights
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_case import StopAt, assert_same, losses, weights
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.version import FORMAT
@@ -24,6 +22,8 @@ from posnmt.model.weights import average
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.training_case import StopAt, assert_same, losses, weights
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.run.resolve import from_tree, load
 from posnmt.run.run import Run
 from posnmt.training import stop
 from posnmt.training.train import train
+from tests.support import corpus
 
 
 @pytest.fixture

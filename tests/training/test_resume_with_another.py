@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import corpus
 from posnmt.base.progress import Display
 from posnmt.base.version import FORMAT
 from posnmt.run.resolve import load
@@ -19,7 +18,8 @@ from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import device
 from posnmt.training.record import CONSEQUENCES
 from posnmt.training.train import train
-from sources import SOURCES
+from tests.support import corpus
+from tests.support.sources import SOURCES
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["train.dev_bleu=false", "train.best_by=perplexity", "train.loggers=[]"]

@@ -16,7 +16,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import corpus
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.config.schema import Train
@@ -27,11 +26,11 @@ from posnmt.training import train as scroll
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import Whole
 from posnmt.training.train import train
-from sources import SOURCES
+from tests.support import corpus
+from tests.support.sources import SOURCES
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 
 CLIP = 0.3
 """Smaller than the norm of the gradients."""
@@ -62,7 +61,7 @@ def runs(tmp_path_factory):
     ]
     (folder / "jobs.json").write_text(json.dumps([{**job, "config": path} for job in jobs]))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}/tests/support{os.pathsep}{SOURCES}"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCES}
     done = subprocess.run(
         [*launcher, __file__, str(folder)], capture_output=True, text=True, check=False, env=environment
     )

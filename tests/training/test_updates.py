@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import corpus
 from posnmt.base.interrupt import StopSignal
 from posnmt.config.schema import Train
 from posnmt.data.batch import BatchPlan, Cursor, collate
@@ -24,6 +23,7 @@ from posnmt.training.gradients import InParts
 from posnmt.training.progress import Progress
 from posnmt.training.stop import agreed, why_counted, why_stop
 from posnmt.training.train import train
+from tests.support import corpus
 
 # A large epsilon, so that an update depends on the size of its gradient, which Adam hides otherwise.
 BASE = ["train.precision=fp64", "model.dropout=0", "train.steps=1", "train.log_every=1", "train.adam_epsilon=0.1"]

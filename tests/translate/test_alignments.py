@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posnmt
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.tokenise import Words
@@ -22,7 +21,8 @@ from posnmt.translate.attention import attend_pair
 from posnmt.translate.parts import in_parts
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import Span, spans
-from tiny import MODELS, TRANSFORMERS, build, tokens
+from tests.support.commands import refused, run
+from tests.support.tiny import MODELS, TRANSFORMERS, build, tokens
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 LINES = (LEARNED.parent / "dev.source").read_text().splitlines()[:4]

@@ -13,7 +13,7 @@ from posnmt.data.subword import EOS
 from posnmt.translate.attention import attend_pair
 from posnmt.translate.graphs import GraphedDecoder
 from posnmt.translate.subwords import score_subwords, translate_subwords
-from tiny import MODELS, TRANSFORMERS, build, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, build, tokens
 
 CPU = torch.device("cpu")
 BETA = 0.7

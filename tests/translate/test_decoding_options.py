@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import corpus
 import posnmt
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data import portions
 from posnmt.translate.options import named_as_options
 from posnmt.translate.translations import refuse_too_many
+from tests.support import corpus
+from tests.support.commands import refused, run
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 

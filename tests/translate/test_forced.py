@@ -8,7 +8,7 @@ import torch
 
 from posnmt.data.subword import BOS, EOS
 from posnmt.translate.subwords import force_subwords, score_subwords
-from tiny import MODELS, build, tokens
+from tests.support.tiny import MODELS, build, tokens
 
 CPU = torch.device("cpu")
 SOURCES = [tokens(1, length, seed=length)[0].tolist() for length in (6, 1, 9, 4)]

@@ -17,7 +17,7 @@ from posnmt.translate.graphs import Buffers, GraphedDecoder
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from posnmt_position.seam import Span
-from tiny import MODELS, TRANSFORMERS, build, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, build, tokens
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")

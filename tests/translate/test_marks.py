@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-import corpus
 import posnmt
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.data.marks import mark_for, mark_of
 from posnmt.run.run import Run
+from tests.support import corpus
+from tests.support.commands import refused, run
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_exported_model_has_the_marks(many, tmp_path):
 
 def test_a_server_has_a_model_for_each_language(many):
     pytest.importorskip("fastapi", reason="FastAPI is not installed (extra serve)")
-    from serving import serving
+    from tests.support.serving import serving
 
     folder = many / "run"
     languages = [f"--languages={code}=en-{code}" for code in ("de", "fr")]

@@ -8,15 +8,15 @@ import warnings
 from typing import get_args
 
 import pytest
-import single
 from safetensors.torch import load_file, save_file
 
 import posnmt
-from commands import run
 from posnmt.config.schema import Split
 from posnmt.data.subword import EOS
 from posnmt.translate.omissions import intervals
 from posnmt.translate.several import most_learned
+from tests.support import single
+from tests.support.commands import run
 
 WARNING, NOTE = "translations leave out sentences of their lines", "were translated again a sentence at a time"
 

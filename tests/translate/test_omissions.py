@@ -6,11 +6,9 @@ import math
 from functools import partial
 
 import pytest
-import single
 import torch
 
 import posnmt
-from commands import run
 from posnmt.data.subword import BOS, EOS
 from posnmt.translate import omissions
 from posnmt.translate.alignments import Aligned
@@ -18,6 +16,8 @@ from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Evidence, Pair, ex
 from posnmt.translate.spans import Interval
 from posnmt.translate.subwords import score_subwords
 from posnmt.translate.words import spans
+from tests.support import single
+from tests.support.commands import run
 
 
 @pytest.fixture(scope="module")

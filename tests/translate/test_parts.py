@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import corpus
 import posnmt
-from commands import refused, run
 from posnmt.config.schema import Decode
 from posnmt.translate import parts
 from posnmt.translate.parts import cut, halves, in_parts
 from posnmt.translate.sentences import sentences
 from posnmt.translate.translations import Translation
+from tests.support import corpus
+from tests.support.commands import refused, run
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import json
 import pytest
 
 import posnmt
-from commands import run
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword
 from posnmt.data.subword import Subwords
@@ -15,8 +14,9 @@ from posnmt.data.text import SideText
 from posnmt.data.tokenise import Words
 from posnmt.translate.protect import unread
 from posnmt.translate.spans import joined
-from serving import serving
-from untrained import LEARNED
+from tests.support.commands import run
+from tests.support.serving import serving
+from tests.support.untrained import LEARNED
 
 WORDS = "uns mebu zabi"
 PASSED = ["12/05/2024", "00:00:00,000 --> 00:00:01,000", "https://example.org/x", "%s: {name}", "1.5", "`ls`", "☃ 42"]

@@ -13,14 +13,14 @@ import sys
 import time
 
 import pytest
-from every_state import recorded
 
-import corpus
-from commands import refused, run
 from posnmt.data import portions
 from posnmt.translate.command import translate_file
 from posnmt.translate.output import Output
 from posnmt.translate.translator import Translator
+from tests.support import corpus
+from tests.support.commands import refused, run
+from tests.support.every_state import recorded
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.sampling import draw
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.translations import refuse_too_many
-from tiny import MODELS, build, tokens
+from tests.support.tiny import MODELS, build, tokens
 
 CPU = torch.device("cpu")
 SYSTEMS = ["transformer", "relative", "lstm", "rnn-nmt"]

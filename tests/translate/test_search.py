@@ -17,7 +17,7 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from posnmt.translate.translator import Translator
-from tiny import MODELS, VOCABULARY, build, tokens
+from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 CPU = torch.device("cpu")

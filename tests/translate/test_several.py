@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import yaml
 
-import corpus
 import posnmt
-from commands import run
 from posnmt.config.schema import Decode, Split
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import Run
 from posnmt.translate.several import LEARNED, LINES, MOST, as_trained, most_learned, most_together, sentences_per_line
 from posnmt.translate.translator import least_several
+from tests.support import corpus
+from tests.support.commands import run
 
 ONE, TWO, THREE = "Uns mebu zabi.", "Uns mebu zabi. Un gubi tido.", "Uns mebu zabi. Un gubi tido. Uns mebu zabi."
 

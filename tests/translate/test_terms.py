@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import posnmt
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode, Subword
 from posnmt.data.batch import pad
@@ -21,7 +20,8 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, ends_with, subwords_of
-from tiny import MODELS, VOCABULARY, build, tokens
+from tests.support.commands import refused, run
+from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"

@@ -15,9 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import corpus
 import posnmt
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
@@ -26,7 +24,9 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.together import Groups, apart, blocks, in_blocks, joined
-from tiny import MODELS, VOCABULARY, build, tokens
+from tests.support import corpus
+from tests.support.commands import refused, run
+from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")
 PARTS = [2, 5, 3]

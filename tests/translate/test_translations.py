@@ -13,7 +13,6 @@ import torch
 import yaml
 
 import posnmt
-from commands import run
 from posnmt.config.schema import Decode
 from posnmt.deploy.server.service import Translated
 from posnmt.translate.alignments import Aligned
@@ -23,6 +22,7 @@ from posnmt.translate.parts import Parts
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translations import Translation, as_text
+from tests.support.commands import run
 
 CPU = torch.device("cpu")
 BEAM = 8

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import posnmt
-from commands import run
 from posnmt.config.schema import Subword
 from posnmt.data.subword import BOS, EOS, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import TruecaseLearner, Words
 from posnmt.run.run import Run
 from posnmt.translate.words import spans, words
+from tests.support.commands import run
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 DEV = LEARNED.parent / "dev.source"

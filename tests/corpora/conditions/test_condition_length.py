@@ -17,7 +17,7 @@ from posnmt.config.schema import Subword
 from posnmt.corpora.conditions.length import cap, choose_unit, describe, equal_tokens, length_split
 from posnmt.corpora.conditions.text import parallel_text
 from posnmt.data.subword import Subwords
-from shared import SHARED, needs
+from tests.support.shared import SHARED, needs
 
 MANPAGES = SHARED / "ende_manpages"
 WORDS = choose_unit("words")

@@ -1,8 +1,9 @@
 """Fixtures of the tests of analyses."""
 
 import pytest
-from analyse_case import OUTPUT, REFERENCE, SOURCE
-from report_case import report_of, without_figures
+
+from tests.support.analyse_case import OUTPUT, REFERENCE, SOURCE
+from tests.support.report_case import report_of, without_figures
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sacrebleu
-from analyse_case import HTML_NAME, OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 from sentencepiece import SentencePieceTrainer
 
@@ -24,6 +23,7 @@ from posnmt.evaluation.analyse.length import MOST_CLASSES, length_distribution
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.registry import METRICS
+from tests.support.analyse_case import HTML_NAME, OUTPUT, REFERENCE, SOURCE
 
 
 def rows_between(first, last):

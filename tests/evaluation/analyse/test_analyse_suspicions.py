@@ -11,7 +11,7 @@ from posnmt.corpora.artificial.pairs import generate
 from posnmt.data.corpus import TextFile
 from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.analyse.suspicions import FEW, warnings
-from shared import SHARED, missing
+from tests.support.shared import SHARED, missing
 
 PAIRS = list(generate(300, 3, 25, seed=1))
 SOURCE, REFERENCE = [pair.source for pair in PAIRS], [pair.target for pair in PAIRS]

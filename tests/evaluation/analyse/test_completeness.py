@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from completeness_case import lines, paragraphs
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.completeness.evidence import evidence
 from posnmt.evaluation.analyse.completeness.split import split
 from posnmt.evaluation.analyse.measure import Resampling
+from tests.support.completeness_case import lines, paragraphs
 
 SOURCES, TARGETS = paragraphs(60, sizes=(1, 2, 3, 4))
 LOST = {number: random.Random(number).randrange(len(each)) for number, each in enumerate(SOURCES)

@@ -5,12 +5,12 @@ import random
 from collections import defaultdict
 
 import pytest
-from completeness_case import paragraphs
 
 from posnmt.evaluation.analyse.completeness import lexicon
 from posnmt.evaluation.analyse.completeness.lexicon import DIAGONAL, ITERATIONS, LEAST, learn
 from posnmt.evaluation.analyse.completeness.split import split
 from posnmt.evaluation.analyse.completeness.words import LETTERS, function_words, words
+from tests.support.completeness_case import paragraphs
 
 
 @pytest.mark.parametrize(

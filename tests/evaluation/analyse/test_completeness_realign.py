@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from completeness_case import lines, paragraphs
 from sacrebleu import corpus_chrf
 
 from posnmt.base.errors import UserError
@@ -16,6 +15,7 @@ from posnmt.evaluation.analyse.completeness.realign import realigned
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.places import by_place
 from posnmt.evaluation.analyse.settings import Settings
+from tests.support.completeness_case import lines, paragraphs
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
 

@@ -6,7 +6,6 @@ from statistics import fmean, median
 
 import numpy as np
 import pytest
-from losses_case import EXPOSURE, random_losses, without_document
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.crossed import difference_of
@@ -15,6 +14,7 @@ from posnmt.evaluation.analyse.jackknife import difference_of_ratios, subwords
 from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
 from posnmt.evaluation.analyse.token_regression import adjusted_contrast
 from posnmt.evaluation.analyse.zones import BEYOND, SPARSE
+from tests.support.losses_case import EXPOSURE, random_losses, without_document
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import sacrebleu
-from metrics_case import texts
-from table_case import table
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
+from tests.support.metrics_case import texts
+from tests.support.table_case import table
 
 CORPUS_SCORE = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf, "ter": sacrebleu.corpus_ter}
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from losses_case import random_losses
 
 from posnmt.evaluation.analyse.length_claims import PLACES, claims
 from posnmt.evaluation.analyse.length_effects import length_effects
+from tests.support.losses_case import random_losses
 
 SEEDS = (1, 2, 3)
 

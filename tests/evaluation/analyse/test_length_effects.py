@@ -5,11 +5,11 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from losses_case import EXPOSURE, random_losses
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.designs import of_tokens
 from posnmt.evaluation.analyse.length_effects import D1, FILTERS, length_effects
+from tests.support.losses_case import EXPOSURE, random_losses
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-import corpus
-from commands import refused, run
 from posnmt.base.errors import UserError
 from posnmt.data.exposure import exposure, percentile
 from posnmt.evaluation.analyse.designs import AFTER_BOUNDARY
@@ -25,6 +23,8 @@ from posnmt.evaluation.report.likelihood import likelihood_report
 from posnmt.run.run import Run
 from posnmt.translate.subwords import force_subwords
 from posnmt.translate.together import joined
+from tests.support import corpus
+from tests.support.commands import refused, run
 
 CPU = torch.device("cpu")
 STACK = {"layers": 1}

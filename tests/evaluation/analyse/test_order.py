@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from report_case import noisy, sentences
 
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.report.significance import contested, explained
 from posnmt.metrics.registry import METRICS
+from tests.support.report_case import noisy, sentences
 
 LINES = sentences(50)
 # `copy` is the same text as `a`, the best of all; `d` has two seeds.

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from analyse_case import SOURCE as FEW
-from prepare_case import SOURCE, TARGET, configure, write
-
 from posnmt.data.prepare import prepare, store_folder
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.seen import Seen, Watch, seen_in_store, training_store
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.run.run import Run
+from tests.support.analyse_case import SOURCE as FEW
+from tests.support.prepare_case import SOURCE, TARGET, configure, write
 
 NEW = [f"{line} again" for line in SOURCE]
 

@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from analyse_case import OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 
 from posnmt.base.errors import UserError
@@ -15,6 +14,7 @@ from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.resample import bootstrap_sums, half_sums
 from posnmt.evaluation.analyse.sentence_scores import STEP, parse_scores
 from posnmt.evaluation.analyse.settings import Settings
+from tests.support.analyse_case import OUTPUT, REFERENCE, SOURCE
 
 SCORES = {"mine": [0.91, 0.4, 0.5, -0.25, 1, 0.333333333, 0.75], "other": [0.8, 0.45, 0.3, -0.5, 0.9, 0.1, 0.5]}
 OUTPUTS = {"mine": REFERENCE, "other": OUTPUT}

@@ -8,8 +8,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 import sacrebleu
-from metrics_case import WORDS, texts
-from table_case import table
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.intervals import resampled_measures
@@ -26,6 +24,8 @@ from posnmt.evaluation.analyse.significance import (
     weaker,
 )
 from posnmt.metrics.registry import METRICS
+from tests.support.metrics_case import WORDS, texts
+from tests.support.table_case import table
 
 METRIC_OF = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf, "ter": sacrebleu.corpus_ter}
 N = 25

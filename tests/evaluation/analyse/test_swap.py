@@ -5,10 +5,10 @@ import re
 
 import pytest
 import sacrebleu
-from analyse_case import OUTPUT, REFERENCE, SOURCE
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.swap import parse_swapped, swap_curves
+from tests.support.analyse_case import OUTPUT, REFERENCE, SOURCE
 
 
 def test_swapped_outputs_on_the_command_line():

@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 import sacrebleu
-from analyse_case import OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -18,7 +17,8 @@ from posnmt.evaluation.analyse.intervals import resampled_measures
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.registry import METRICS
-from shared import SHARED, needs
+from tests.support.analyse_case import OUTPUT, REFERENCE, SOURCE
+from tests.support.shared import SHARED, needs
 
 JAPANESE = ["猫はマットの上に座った。", "今日は天気がとても良いです。", "彼は東京の大学で勉強しています。", "はい"]
 ENGLISH = ["The cat sat on the mat.", "The weather is very good today.", "He studies in Tokyo.", "Yes"]

@@ -9,8 +9,6 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from metrics_case import Scorer, texts
-from report_case import without_figures
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.cli.main import main
@@ -21,6 +19,8 @@ from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.report.embed import SCRIPTS, content_security_policy, packed, page_script
 from posnmt.evaluation.report.examples import Examples
 from posnmt.metrics.registry import METRICS
+from tests.support.metrics_case import Scorer, texts
+from tests.support.report_case import without_figures
 
 SOURCE = ["ein", "zwei Worte", "jetzt drei Worte", "", "fünf Worte sind es hier"]
 REFERENCE = ["one", "two words", "now three words", "nothing", "here it is five words"]

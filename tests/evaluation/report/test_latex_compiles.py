@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from report_case import everything, without_figures
 
 from posnmt.evaluation.report.latex import Block, Cell, escape, table
+from tests.support.report_case import everything, without_figures
 
 DOCUMENT = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs}

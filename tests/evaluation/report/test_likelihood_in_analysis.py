@@ -5,12 +5,12 @@ import io
 import shutil
 
 import pytest
-from losses_case import random_losses
-from report_case import without_figures
 
-from commands import refused, run
 from posnmt.evaluation.analyse.losses_files import write_losses
 from posnmt.evaluation.report.likelihood import likelihood_report, read_report
+from tests.support.commands import refused, run
+from tests.support.losses_case import random_losses
+from tests.support.report_case import without_figures
 
 SECTION = '<h2 id="likelihood"'
 

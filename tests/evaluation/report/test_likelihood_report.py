@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from losses_case import random_losses
-from report_case import without_figures
 
 from posnmt.evaluation.analyse.length_claims import SCOPE
 from posnmt.evaluation.report.figures import draw
@@ -16,6 +14,8 @@ from posnmt.evaluation.report.figures.lines import shaded
 from posnmt.evaluation.report.likelihood import PAGE, TABLE, likelihood_report
 from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
 from posnmt.evaluation.report.write import likelihood_files
+from tests.support.losses_case import random_losses
+from tests.support.report_case import without_figures
 
 SEEDS = (1, 2, 3)
 PAIR = (("sinusoids", SEEDS), ("relative", SEEDS))

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 from matplotlib.collections import LineCollection
-from report_case import WORDS, analysed, everything, noisy, sentences, without_figures
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.analyse.measure import Resampling
@@ -19,6 +18,7 @@ from posnmt.evaluation.report.figures.canvas import MARKERS, SERIES, STROKES, WI
 from posnmt.evaluation.report.latex_sheet import to_latex
 from posnmt.evaluation.report.sheets import chart_sheet
 from posnmt.evaluation.report.significance import contested, explained, floor, show_p
+from tests.support.report_case import WORDS, analysed, everything, noisy, sentences, without_figures
 
 HTML_NAME = '<script>alert("1")</script> & $x_1$'
 

@@ -7,7 +7,6 @@ import subprocess
 from itertools import pairwise
 
 import pytest
-from report_case import analysed, everything, noisy, sentences, without_figures
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.analyse.measure import Resampling
@@ -15,6 +14,7 @@ from posnmt.evaluation.report.grid import Cell as GridCell
 from posnmt.evaluation.report.grid import Grid, Head, Row, Sheet, dashed
 from posnmt.evaluation.report.latex import Block, Cell, escape, table
 from posnmt.evaluation.report.latex_sheet import to_latex
+from tests.support.report_case import analysed, everything, noisy, sentences, without_figures
 
 NAMES = [
     "a_b & c% $d$ #e {f} ~g ^h \\i",

@@ -1,7 +1,8 @@
 """Two trained runs, which all tests of the page share."""
 
 import pytest
-from show_case import trained_runs
+
+from tests.support.show_case import trained_runs
 
 
 @pytest.fixture(scope="package")

@@ -7,14 +7,14 @@ import shutil
 import numpy as np
 import pytest
 import yaml
-from report_case import without_figures
 
-import commands
 import posnmt
 from posnmt.evaluation.show.sections import marks
 from posnmt.model.registry import build_model
 from posnmt.model.weights import save_model
 from posnmt.run.run import Run
+from tests.support import commands
+from tests.support.report_case import without_figures
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import posnmt
-import tiny
 from posnmt.evaluation.show.by_distance import _equal_layers
 from posnmt.evaluation.show.collect import collect
 from posnmt.evaluation.show.lines import Lines
@@ -20,7 +19,8 @@ from posnmt.translate.distances import Sums, mass, mean
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import AttentionMap, TrainedTokens
 from posnmt_position.seam import Span
-from untrained import LEARNED
+from tests.support import tiny
+from tests.support.untrained import LEARNED
 
 LINES = (["mo ra si", "ka ti mo ra", "un"], ["ti ka", "mo", "si ra ti"])
 

@@ -11,11 +11,12 @@ import pytest
 from posnmt.base.errors import UserError
 from posnmt.study.workflow import dask_cluster
 from posnmt.study.workflow.kind import Resources
-from study_case import TESTS, Study, wait_for
+from tests.support.sources import SOURCES
+from tests.support.study_case import Study, wait_for
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
-from dask_case import DaskCluster, free_address  # noqa: E402
+from tests.support.dask_case import DaskCluster, free_address  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
 
 
 @pytest.fixture

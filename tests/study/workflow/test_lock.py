@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-import corpus
-from sources import SOURCES
-from study_case import TESTS, Study, wait_for
+from tests.support import corpus
+from tests.support.sources import SOURCES
+from tests.support.study_case import Study, wait_for
 
 HOLD = """
 import os, sys, time
@@ -72,7 +72,7 @@ def poor(tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(WITHOUT)
-    search = os.pathsep.join([str(folder), str(TESTS), SOURCES])
+    search = os.pathsep.join([str(folder), SOURCES])
     return {**os.environ, "PYTHONPATH": search, "PYTHONWARNINGS": "ignore"}
 
 

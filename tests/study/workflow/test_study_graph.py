@@ -8,7 +8,7 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.study.workflow import runner
-from study_case import Study
+from tests.support.study_case import Study
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ from posnmt.base.errors import UserError
 from posnmt.study.workflow import runner, status
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Resources
-from study_case import TESTS, Study, wait_for
+from tests.support.sources import SOURCES
+from tests.support.study_case import Study, wait_for
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_only_what_a_change_touches_is_made_again(study, tmp_path):
     file.rename(moved)
     study.steps[0].files["file"] = moved
     assert study.run().finished == []
-    newer = Graph(study.steps, "study_kinds:NEWER")
+    newer = Graph(study.steps, "tests.support.study_kinds:NEWER")
     assert newer.key("one") != study.graph.key("one")
 
 

@@ -17,7 +17,8 @@ from rich.console import Console
 from posnmt.study.workflow import status
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.status import State, Table
-from study_case import RUN_IT, TESTS, Study, wait_for
+from tests.support.sources import SOURCES
+from tests.support.study_case import RUN_IT, Study, wait_for
 
 KINDS = {"train/a": "train", "train/b": "train", "translate/a": "translate", "translate/b": "translate"}
 FOUND = [
@@ -30,7 +31,7 @@ FOUND = [
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
 
 
 @pytest.fixture
