@@ -105,6 +105,13 @@ from posnmt.translate.engines import ENGINES
     help="a web site whose pages may use the server, such as https://example.org; * for all",
 )
 @click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="a name that the server is called by, beside this machine's own; * for all",
+)
+@click.option(
     "--engine",
     type=click.Choice(list(ENGINES)),
     help="the program that translates; as in `posnmt translate`",

@@ -20,6 +20,7 @@ from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.page import page
 from posnmt.deploy.server.refusal import Refusal, refusal_response
 from posnmt.deploy.server.service import WARNING, Service
+from posnmt.deploy.server.sites import Sites
 
 STOP_SECONDS = 5
 """Seconds in which a thread ends the batch at work when nobody waits for it any more."""
@@ -66,6 +67,9 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     async def fault(request: Request, error: Exception) -> JSONResponse:
         return refusal_response(request.url.path, Refusal(500, "the server has a fault, and its log has the details"))
 
+    paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
+    app.add_middleware(Sites, hosts=service.settings.hosts, origins=service.settings.origins)
+    app.add_middleware(Bodies, settings=service.settings, metrics=metrics, paths=paths)
     if service.settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -74,6 +78,4 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=[WARNING, "Retry-After"],
         )
-    paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
-    app.add_middleware(Bodies, settings=service.settings, metrics=metrics, paths=paths)
     return app

@@ -26,7 +26,8 @@ class Settings:
         rate: requests a minute of a client; None: no limit.
         rate_characters: characters a minute of a client; None: no limit.
         behind_proxy: whether a proxy on this machine names the clients (X-Forwarded-For).
-        origins: web pages that may read answers (CORS); `*`: all.
+        origins: sites whose pages may send requests and read answers (CORS); `*`: all.
+        hosts: names that the server is called by, beside this machine's own; `*`: all.
     """
 
     request_bytes: int = 1 << 20
@@ -43,3 +44,4 @@ class Settings:
     rate_characters: int | None = None
     behind_proxy: bool = False
     origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
