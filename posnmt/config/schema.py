@@ -410,6 +410,12 @@ class Train(Section):
         "source",
         description="the side by whose length pairs are sorted for batches, before the other side; fairseq has source",
     )
+    with_replacement: bool = Field(
+        False,
+        description="draw the pairs of each batch with replacement from the whole corpus, of any length, as N19's "
+        "published code does; needs batch_unit: sentences, without sort_by; a pass is then as many "
+        "batches as the corpus fills",
+    )
     concatenate: float = Field(
         0.0,
         ge=0,
@@ -491,6 +497,14 @@ class Train(Section):
     def _some_end(self) -> Train:
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise ValueError("set when to stop: steps, epochs or minutes")
+        return self
+
+    @model_validator(mode="after")
+    def _draws_sentences(self) -> Train:
+        if self.with_replacement and self.batch_unit != "sentences":
+            raise ValueError("with_replacement draws a number of sentences: set batch_unit: sentences as well")
+        if self.with_replacement and self.sort_by != "source":
+            raise ValueError("with_replacement sorts nothing: leave sort_by out")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Batches by tokens or by sentences, of similar lengths, in a seeded order with an exact cursor.
+"""Batches by tokens or by sentences, of similar lengths or drawn, in a seeded order with an exact cursor.
 
 Shapes: B rows, J source tokens, T target tokens (both padded to the longest row).
 """
@@ -75,6 +75,9 @@ class BatchPlan:
     they are divided into batches. Every pair occurs once in a pass; a pair longer than the limit is a batch of its own.
     The sequence is the same on every machine and in every process.
 
+    With replacement, a batch is `size` pairs, each drawn from the whole corpus whatever was drawn before, as in N19's
+    published code (code/util/corpus.py, `generate_random_indexes`). A pass has as many batches as the corpus fills.
+
     Args:
         pairs: the corpus.
         size: limit of padded tokens on either side, or of sentences.
@@ -82,6 +85,7 @@ class BatchPlan:
         seed: of the order.
         sort_by: the primary side of sorting.
         segmentations: the corpus is in so many, one after the other, and each pass has the next (see `Alternating`).
+        with_replacement: whether pairs are drawn with replacement, and not sorted; `unit` is then sentences.
     """
 
     def __init__(
@@ -92,9 +96,10 @@ class BatchPlan:
         seed: int,
         sort_by: Literal["source", "target"] = "target",
         segmentations: int = 1,
+        with_replacement: bool = False,
     ) -> None:
         self.pairs, self.size, self.unit, self.seed, self.sort_by = pairs, size, unit, seed, sort_by
-        self.segmentations = segmentations
+        self.segmentations, self.with_replacement = segmentations, with_replacement
         self._epoch: int | None = None
         self._batches: list[NDArray[np.int64]] = []
 
@@ -103,12 +108,8 @@ class BatchPlan:
         if number != self._epoch:
             generator = np.random.default_rng([self.seed, number])
             count = len(self.pairs.source_lengths) // self.segmentations
-            shuffled = generator.permutation(count) + number % self.segmentations * count
-            sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
-            keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
-            order = shuffled[np.lexsort(keys)]  # stable: pairs of equal lengths stay shuffled
-            batches = self._cut(order)
-            self._batches = [batches[index] for index in generator.permutation(len(batches))]
+            make = self._drawn if self.with_replacement else self._sorted
+            self._batches = make(generator, count, number % self.segmentations * count)
             self._epoch = number
         return self._batches
 
@@ -128,6 +129,19 @@ class BatchPlan:
         numbers = np.concatenate(batches)
         source, target = self.pairs.source_lengths[numbers], self.pairs.target_lengths[numbers]
         return int(source.sum()) + len(numbers), int(target.sum()) + len(numbers)
+
+    def _drawn(self, generator: np.random.Generator, count: int, first: int) -> list[NDArray[np.int64]]:
+        """The batches of a pass over `count` pairs from number `first` on, drawn with replacement."""
+        return list(first + generator.integers(count, size=(-(-count // self.size), self.size)))
+
+    def _sorted(self, generator: np.random.Generator, count: int, first: int) -> list[NDArray[np.int64]]:
+        """The batches of a pass over `count` pairs from number `first` on, each pair once, by length."""
+        shuffled = generator.permutation(count) + first
+        sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
+        keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
+        order = shuffled[np.lexsort(keys)]  # stable: pairs of equal lengths stay shuffled
+        batches = self._cut(order)
+        return [batches[index] for index in generator.permutation(len(batches))]
 
     def _cut(self, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Divide an order into batches within the limit."""

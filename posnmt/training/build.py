@@ -154,7 +154,8 @@ def _new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel
 def batch_plan(train: Train, corpus: Corpus) -> BatchPlan:
     """The order of a training corpus's batches."""
     segmentations = len(corpus.corpora) if isinstance(corpus, Alternating) else 1
-    return BatchPlan(corpus, train.batch, train.batch_unit, train.seed, train.sort_by, segmentations)
+    size, unit = train.batch, train.batch_unit
+    return BatchPlan(corpus, size, unit, train.seed, train.sort_by, segmentations, train.with_replacement)
 
 
 def training_pairs(config: Config, store: Store) -> Corpus:

@@ -161,6 +161,8 @@ def peak_memory(device: torch.device, work: Callable[[], object]) -> int | None:
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
     """The pairs of the batch with the most padded tokens, and their number, end symbols included.
 
+    Where pairs are drawn with replacement, any may meet: it is a batch with the longest source and the longest target.
+
     Args:
         epoch: the pass whose batches are looked at; of several segmentations, the first pass that has each.
     """
@@ -169,6 +171,10 @@ def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], i
     def padded(numbers: NDArray[np.int64]) -> int:
         return len(numbers) * (int(sources[numbers].max()) + int(targets[numbers].max()) + 2)
 
+    if plan.with_replacement:
+        apart = [sources.argmax(), targets.argmax()] if plan.size > 1 else [(sources + targets).argmax()]
+        numbers = np.resize(apart, plan.size)
+        return numbers, padded(numbers)
     passes = range(epoch, epoch + plan.segmentations)
     numbers = max((max(plan.epoch(number), key=padded) for number in passes), key=padded)
     return numbers, padded(numbers)

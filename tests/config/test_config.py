@@ -192,6 +192,12 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         ),
         ("system: relative", "dropout: 1.0", "model.dropout: input should be less than 1, got 1.0 (config.yaml:5)"),
         ("steps: 10", "steps: 10\n  learning_rate: .nan", "train.learning_rate: input should be"),
+        ("steps: 10", "steps: 10\n  with_replacement: true", "draws a number of sentences: set batch_unit: sentences"),
+        (
+            "steps: 10",
+            "steps: 10\n  with_replacement: true\n  batch_unit: sentences\n  sort_by: target",
+            "train: with_replacement sorts nothing: leave sort_by out",
+        ),
     ],
 )
 def test_sentences(tmp_path, old, new, sentence):

@@ -1,4 +1,4 @@
-"""Batches: every pair once a pass, within the limit, in an order that the seed alone decides, from an exact cursor."""
+"""Batches: every pair once a pass or drawn, within the limit, by the seed alone, from an exact cursor."""
 
 from __future__ import annotations
 
@@ -104,23 +104,103 @@ CORPUS = Corpus([(length % 17 + 1, length % 13 + 1) for length in range(500)])
 
 
 def test_the_seed_and_the_pass_decide_the_order():
-    one, same, other = (BatchPlan(CORPUS, 200, "tokens", seed) for seed in (1, 1, 2))
-    first = [batch.tolist() for batch in one.epoch(0)]
-    assert first == [batch.tolist() for batch in same.epoch(0)]
-    assert first != [batch.tolist() for batch in one.epoch(1)]
-    assert first != [batch.tolist() for batch in other.epoch(0)]
+    for new in (lambda seed: BatchPlan(CORPUS, 200, "tokens", seed), lambda seed: drawn_from(CORPUS, 30, seed)):
+        one, same, other = map(new, (1, 1, 2))
+        first = [batch.tolist() for batch in one.epoch(0)]
+        assert first == [batch.tolist() for batch in same.epoch(0)]
+        assert first != [batch.tolist() for batch in one.epoch(1)]
+        assert first != [batch.tolist() for batch in other.epoch(0)]
 
 
-@pytest.mark.parametrize("sort_by", ["source", "target"])
-def test_a_cursor_continues_exactly_even_over_the_end_of_a_pass(sort_by):
-    whole, _ = BatchPlan(CORPUS, 200, "tokens", 1, sort_by).take(Cursor(), 100)
-    plan, cursor, parts = BatchPlan(CORPUS, 200, "tokens", 1, sort_by), Cursor(), []
+@pytest.mark.parametrize(
+    "new",
+    [
+        lambda: BatchPlan(CORPUS, 200, "tokens", 1, "source"),
+        lambda: BatchPlan(CORPUS, 200, "tokens", 1, "target"),
+        lambda: drawn_from(CORPUS, 30, seed=1),
+    ],
+    ids=["source", "target", "drawn"],
+)
+def test_a_cursor_continues_exactly_even_over_the_end_of_a_pass(new):
+    whole, _ = new().take(Cursor(), 100)
+    plan, cursor, parts = new(), Cursor(), []
     while len(parts) < 100:
         more, cursor = plan.take(cursor, 7)
         parts.extend(more)
-        plan = BatchPlan(CORPUS, 200, "tokens", 1, sort_by)  # a new process knows only the cursor
+        plan = new()  # a new process knows only the cursor
     assert [batch.tolist() for batch in parts[:100]] == [batch.tolist() for batch in whole]
     assert cursor.epoch > 0
+
+
+def drawn_from(corpus, size, seed, segmentations=1):
+    return BatchPlan(corpus, size, "sentences", seed, segmentations=segmentations, with_replacement=True)
+
+
+def chi_square(counts):
+    """The statistic of counts against equal ones; its mean is one less than their number."""
+    mean = counts.sum() / counts.size
+    return float(((counts - mean) ** 2 / mean).sum())
+
+
+def test_drawn_batches_are_numpys_randint_of_the_corpus_size():
+    """N19's published code, `numpy.random.randint(0, corpus_size, 128)`: uniform, independent, of any length."""
+    plan, batches = drawn_from(CORPUS, 128, seed=1), []
+    for epoch in range(100):
+        batches += plan.epoch(epoch)
+        assert len(plan.epoch(epoch)) == 4  # 500 pairs fill four of them
+    assert {len(batch) for batch in batches} == {128}
+    numbers = np.stack(batches)
+    assert (numbers.min(), numbers.max()) == (0, 499)
+    # with 499 and 99 degrees of freedom, about one in a thousand is beyond each of these bounds
+    assert 402 < chi_square(np.bincount(numbers.ravel(), minlength=500)) < 603
+    tens = numbers // 50
+    neighbours = np.zeros((10, 10))
+    np.add.at(neighbours, (tens[:, :-1].ravel(), tens[:, 1:].ravel()), 1)
+    assert 62 < chi_square(neighbours) < 149
+    repeated = [len(batch) - len(set(batch.tolist())) for batch in batches]
+    assert np.mean(repeated) == pytest.approx(128 - 500 * (1 - (1 - 1 / 500) ** 128), rel=0.05)
+    spreads = [CORPUS.target_lengths[batch].std() for batch in batches]
+    assert min(spreads) > 0.75 * CORPUS.target_lengths.std()
+
+
+def test_a_drawn_pass_leaves_out_a_third_of_the_pairs():
+    """(1 - 1/n)^n of them, where every pair is once in a sorted pass."""
+    seen = [len(np.unique(np.concatenate(drawn_from(CORPUS, 50, seed=1).epoch(epoch)))) for epoch in range(50)]
+    assert np.mean(seen) == pytest.approx(500 * (1 - (1 - 1 / 500) ** 500), rel=0.01)
+
+
+def test_batches_are_drawn_even_of_a_corpus_that_is_smaller():
+    [batch] = drawn_from(Corpus([(1, 1), (2, 2)]), 128, seed=1).epoch(0)
+    assert np.bincount(batch).tolist() == pytest.approx([64, 64], abs=20)
+
+
+def test_draws_of_a_pass_are_of_its_segmentation():
+    plan = drawn_from(CORPUS, 128, seed=1, segmentations=2)
+    for epoch in range(4):
+        numbers = np.concatenate(plan.epoch(epoch))
+        assert set((numbers // 250).tolist()) == {epoch % 2}
+
+
+def token_weights(plan, passes):
+    """The mean weight of a short and of a long target's token in an update, in a mean over the tokens of a batch."""
+    weights = {10: [], 40: []}
+    for epoch in range(passes):
+        for batch in plan.epoch(epoch):
+            tokens = [int(plan.pairs.target_lengths[pair]) + 1 for pair in batch]
+            for length in tokens:
+                weights[length].append(1 / sum(tokens))
+    return np.mean(weights[10]), np.mean(weights[40])
+
+
+def test_sorting_sentences_changes_what_a_token_weighs():
+    """In sorted batches of sentences a token of ten weighs four times that of forty, in drawn ones about the same."""
+    corpus = Corpus([(1, 9 + 30 * (number % 2)) for number in range(2560)])
+    short, long = token_weights(BatchPlan(corpus, 128, "sentences", 1), 1)
+    assert short / long == pytest.approx(4)
+    short, long = token_weights(drawn_from(corpus, 128, seed=1), 20)
+    assert 1 < short / long < 1.03
+    short, long = token_weights(BatchPlan(corpus, 1280, "tokens", 1), 1)
+    assert short / long == pytest.approx(1)
 
 
 def test_little_is_padded():

@@ -80,6 +80,18 @@ def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
     assert any(np.array_equal(numbers, each) for each in plan.epoch(0))
 
 
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_no_batch_that_is_drawn_is_larger_than_the_largest(path, size):
+    settings = ["train.with_replacement=true", "train.batch_unit=sentences", f"train.batch={size}"]
+    config = load(path, settings)
+    pairs = training_pairs(config, prepare(config))
+    numbers, tokens = largest_batch(batch_plan(config.train, pairs))
+    sides = pairs.source_lengths, pairs.target_lengths
+    longest = sum(int(side.max()) + 1 for side in sides) if size > 1 else int((sides[0] + sides[1]).max()) + 2
+    assert tokens == size * longest == size * sum(int(side[numbers].max()) + 1 for side in sides)
+    assert len(numbers) == size
+
+
 @pytest.mark.parametrize(
     "error",
     [

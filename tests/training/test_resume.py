@@ -33,6 +33,7 @@ def config_path(tmp_path_factory):
 
 
 SAMPLED = ["subword.sampling.segmentations=3", "train.batch=1000", "train.concatenate=0.1"]
+DRAWN = ["train.with_replacement=true", "train.batch_unit=sentences", "train.batch=20"]
 PERPLEXITY = ["train.dev_bleu=false", "train.best_by=perplexity"]
 
 
@@ -69,6 +70,8 @@ def never_stopped(config_path, tmp_path_factory):
         (["train.optimizer=muon", "train.muon_every=4", *PERPLEXITY], 9),
         ([*SAMPLED, *PERPLEXITY], 3),
         ([*SAMPLED, *PERPLEXITY], 9),
+        ([*DRAWN, *PERPLEXITY], 3),
+        ([*DRAWN, *PERPLEXITY], 9),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )

@@ -43,7 +43,9 @@ def first_batch(config):
     """The first batch of a run, and a model with the weights that it starts from."""
     store = prepare(config)
     how = config.train
-    plan = BatchPlan(store.split("train"), how.batch, how.batch_unit, how.seed, how.sort_by)
+    plan = BatchPlan(
+        store.split("train"), how.batch, how.batch_unit, how.seed, how.sort_by, with_replacement=how.with_replacement
+    )
     [numbers], _ = plan.take(Cursor(), 1)
     batch = collate([store.split("train").pair(int(number)) for number in numbers])
     torch.manual_seed(config.train.seed)
@@ -79,6 +81,7 @@ def losses(model, batch, smoothing):
         ["train.label_smoothing=0"],
         ["train.label_smoothing=0.4"],
         ["train.batch=25", "train.batch_unit=sentences"],
+        ["train.batch=25", "train.batch_unit=sentences", "train.with_replacement=true"],
     ],
     ids=lambda settings: " ".join(settings).replace("train.", "") or "default",
 )
