@@ -315,6 +315,11 @@ class Model(Section):
         True,
         description="whether a Transformer reads the end of the source sentence as a symbol; OpenNMT-py's do not",
     )
+    source_begin: Annotated[bool, OfWeights()] = Field(
+        False,
+        description="whether a Transformer or RNN-NMT reads the begin symbol of targets before the source too, as in "
+        "N19's published code",
+    )
     scale_embeddings: Annotated[bool, OfWeights()] = Field(
         True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch ignore it"
     )

@@ -63,7 +63,8 @@ def write(
     spec.optimize("int8" if precision == "int8" else None)  # tied matrices are stored once
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
-    return positions["encoder"].limit, positions["decoder"].limit
+    limit = positions["encoder"].limit
+    return None if limit is None else limit - model.config.source_begin, positions["decoder"].limit
 
 
 def package() -> Any:
@@ -148,12 +149,12 @@ def _fill_norm(part: Any, norm: nn.LayerNorm) -> None:
 
 
 def _name_symbols(spec: Any, text: TextPipeline, model: Model) -> None:
-    """Vocabularies, and the symbols that CTranslate2 adds by itself: `</s>` after a source, `<s>` before a target."""
+    """Vocabularies, and the symbols that CTranslate2 adds by itself, before and after a source and before a target."""
     source, target = text.source.subwords.pieces, text.target.subwords.pieces
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     config = spec.config
     config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
     config.decoder_start_token = target[BOS]
-    config.add_source_eos = model.source_end
+    config.add_source_bos, config.add_source_eos = model.source_begin, model.source_end
     config.layer_norm_epsilon = model.norm_epsilon

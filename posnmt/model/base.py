@@ -5,6 +5,7 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Model
+from posnmt.data.subword import BOS, EOS
 from posnmt_position.options import Options
 from posnmt_position.seam import Stack
 
@@ -53,6 +55,16 @@ class TranslationModel(nn.Module):
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
         raise NotImplementedError
+
+    def begun(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """A source [B,J] with real lengths [B], after the begin symbol if `model.source_begin` asks for it."""
+        if not self.config.source_begin:
+            return source, lengths
+        return functional.pad(source, (1, 0), value=BOS), None if lengths is None else lengths + 1
+
+    def source_tokens(self, subwords: Sequence[int]) -> list[int]:
+        """The tokens of a source as `encode` reads them, end symbol included."""
+        return [*([BOS] if self.config.source_begin else []), *subwords, EOS]
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> Any:
         """The decoder's `State` before the first target token, from the encoder output [S,J,d]."""
@@ -101,7 +113,7 @@ class TranslationModel(nn.Module):
 
     @property
     def longest_source(self) -> int | None:
-        """The longest source in tokens, the end-of-sentence symbol included; None: no limit."""
+        """The longest source in tokens, the end symbol included and a begin symbol not; None: no limit."""
         return None
 
     @property
@@ -159,6 +171,9 @@ def foreign_settings(config: Model) -> Faults:
         if value not in (Model.model_fields[key].default, *_ALLOWED.get(key, ())):
             what = f"{config.architecture} has no Transformer layers to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
+    if config.source_begin:
+        what = f"{config.architecture} reads no symbol before the source; leave source_begin out"
+        faults.append((("source_begin",), what))
     if not config.source_end:
         faults.append((("source_end",), f"{config.architecture} reads the end of the source; leave source_end out"))
     return faults

@@ -146,8 +146,9 @@ class OrderedTranslator(TranslationModel):
 
     @property
     def longest_source(self) -> int | None:
-        """The longest source in tokens, the end-of-sentence symbol included; None: no limit."""
-        return self.source.longest
+        """The longest source in tokens, the end symbol included and a begin symbol not; None: no limit."""
+        longest = self.source.longest
+        return None if longest is None else longest - self.config.source_begin
 
     @property
     def longest_target(self) -> int | None:

@@ -89,7 +89,11 @@ class Transformer(OrderedTranslator):
         return (lengths - 1).clamp(min=1)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
-        """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
+        """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d].
+
+        With `model.source_begin` the state of the begin symbol is before theirs.
+        """
+        source, lengths = self.begun(source, lengths)
         lengths = self.read(source, lengths)
         span = Span(0, source.shape[1], source.device, lengths, origin=self.source.origin)
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
@@ -106,6 +110,8 @@ class Transformer(OrderedTranslator):
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
         memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
         caches = [LayerCache() for _ in self.decoder]
+        if lengths is not None:
+            lengths = lengths + self.config.source_begin
         mask = padding_mask(self.read(encoded, lengths), encoded.shape[1])
         return DecoderState(memory, mask, caches, [None] * len(self.target.schemes))
 

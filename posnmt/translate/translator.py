@@ -429,7 +429,8 @@ def trained_model(run: Run, checkpoint: str, positions: Positions) -> Translatio
         UserError: a change that means nothing for the model's positions.
     """
     model, lengths = run.model(checkpoint), run.training_lengths
-    trained = (lengths["source"]["longest"] + 1, lengths["target"]["longest"] + 1) if lengths else None
+    of_source = len(model.source_tokens([]))  # symbols beside the subwords
+    trained = (lengths["source"]["longest"] + of_source, lengths["target"]["longest"] + 1) if lengths else None
     change_positions(model, positions, trained, run.folder)
     return model
 

@@ -133,7 +133,7 @@ class VectorNorms:
 
 @dataclass(frozen=True)
 class TrainedTokens:
-    """The lengths of the training sentences as a stack reads them: in subwords, with one special symbol.
+    """The lengths of the training sentences as a stack reads them: in subwords, with its special symbols.
 
     Attributes:
         shortest, longest: number of tokens; positions from 0 to longest - 1 occur in training.

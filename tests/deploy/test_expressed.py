@@ -69,6 +69,8 @@ OTHERS = {
     "pre-norm": {"system": "relative", "norm": "pre", "norm_epsilon": 1e-2},
     "another epsilon": {"system": "transformer", "norm_epsilon": 1e-2},
     "not scaled": {"system": "transformer", "scale_embeddings": False},
+    "a source that begins": {"system": "relative", "source_begin": True},
+    "a source that begins and does not end": {"system": "rope", "source_begin": True, "source_end": False},
     "tied": {"system": "rope", "tie_embeddings": "all"},
     "target tied": {"system": "learned", "max_length": SIZE, "tie_embeddings": "target"},
     "uneven": {"system": "alibi", "heads": 2, "encoder": {"layers": 1}, "decoder": {"layers": 3}},
@@ -119,6 +121,13 @@ def test_ctranslate2_computes_the_same(name, tmp_path):
 @pytest.mark.parametrize("name", OTHERS)
 def test_parts_and_settings_join(name, tmp_path):
     assert difference(tiny.build(**OTHERS[name]).float(), tmp_path)[0] < 1e-4
+
+
+def test_a_finite_table_has_a_place_for_the_begin_symbol(tmp_path):
+    model = tiny.build(system="learned", max_length=62, source_begin=True).float()
+    largest, limits = difference(model, tmp_path)
+    assert largest < 1e-4
+    assert limits == (61, 62)
 
 
 @pytest.mark.parametrize(("reason", "name"), [(reason, name) for reason, names in REFUSED.items() for name in names])

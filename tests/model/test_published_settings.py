@@ -8,7 +8,10 @@ import pytest
 import torch
 
 from posnmt.base.errors import UserError
+from posnmt.config.schema import Decode
+from posnmt.data.subword import BOS
 from posnmt.model.registry import build_model
+from posnmt.translate.subwords import translate_subwords
 from posnmt_position.relative import Relative
 from posnmt_position.seam import Span, Stack
 from tests.support.attention_loops import normalised
@@ -147,6 +150,42 @@ def test_the_settings_of_n19_build_every_transformer_of_the_paper(system):
     )
 
 
+READING = ["transformer", "learned", "relative", "rnn", "rr", "rnn-nmt", "biarn", "sru", "disan"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("system", READING)
+def test_a_source_that_begins_is_that_of_a_model_that_is_given_the_symbol(system, ends):
+    """N19's published code: `sentence2indexes` puts SEQUENCE_START before a source as before a target."""
+    if not ends and system == "rnn-nmt":
+        pytest.skip("it reads the end of the source")
+    plain, begun = build(system=system, source_end=ends), build(system=system, source_end=ends, source_begin=True)
+    source, target = tokens(3, 6), tokens(3, 5, seed=1)
+    given = torch.cat([torch.full((3, 1), BOS), source], dim=1)
+    for lengths in (None, torch.tensor([6, 2, 4])):
+        want = plain(given, None if lengths is None else lengths + 1, target)
+        torch.testing.assert_close(begun(source, lengths, target), want, rtol=0, atol=0)
+        assert (plain(source, lengths, target) - want).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("system", READING)
+def test_search_reads_a_source_that_begins(system):
+    plain, begun = build(system=system), build(system=system, source_begin=True)
+    sources, decode = [[5, 6, 7], [8], [9, 5]], Decode(beam=3, max_ratio=1e-9, max_extra=6, min_length=4)
+    found = translate_subwords([begun], sources, decode, torch.device("cpu"))
+    given = translate_subwords([plain], [[BOS, *source] for source in sources], decode, torch.device("cpu"))
+    assert [[each.tokens for each in line] for line in found] == [[each.tokens for each in line] for line in given]
+    assert [line[0].score for line in found] == pytest.approx([line[0].score for line in given])
+
+
+def test_a_finite_table_has_a_place_for_the_symbol():
+    model = build(system="learned", max_length=8, source_begin=True)
+    assert (model.longest_source, model.longest_target) == (7, 8)
+    assert model.encode(tokens(1, 7), None).shape == (1, 8, 16)
+    with pytest.raises(UserError, match="position"):
+        model.encode(tokens(1, 8), None)
+
+
 @pytest.mark.parametrize("system", ["rnn-nmt", "rnnsearch+distortion", "convs2s", "dtmt"])
 def test_an_epsilon_without_a_place_is_refused(system):
     with pytest.raises(UserError, match=r"model.norm_epsilon: .* has no Transformer layers to normalise; leave it"):
@@ -190,6 +229,12 @@ def test_the_start_of_rnn_nmt_can_be_asked_for():
     [
         ("rnn-nmt", {"activation": "silu"}, "model.activation: rnn-nmt has no Transformer layers to activate"),
         ("sru", {"activation": "gelu"}, "model.activation: sru has recurrences in place of activations"),
+        (
+            "dtmt",
+            {"source_begin": True},
+            "model.source_begin: dtmt reads no symbol before the source; leave source_begin",
+        ),
+        ("rnnsearch+distortion", {"source_begin": True}, "model.source_begin: rnnsearch"),
         ("dtmt", {"source_end": False}, "model.source_end: dtmt reads the end of the source"),
     ],
 )

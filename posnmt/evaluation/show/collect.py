@@ -47,7 +47,8 @@ def attentions(translator: Translator, source: str, target: str) -> Attentions:
         UserError: the model is not a Transformer, or a line is too long for a finite position table.
     """
     source_ids, target_ids, attended = translator.attend(source, target)
-    read = [translator.text.source.subwords.pieces[token] for token in (*source_ids, EOS)]
+    tokens = translator.models[0].source_tokens(source_ids)
+    read = [translator.text.source.subwords.pieces[token] for token in tokens]
     pieces = translator.text.target.subwords.pieces
     written = [pieces[token] for token in (BOS, *target_ids)]
     return Attentions(
@@ -114,7 +115,7 @@ def collect(
     for side, text_of, lines in (("encoder", text.source, [each[0] for each in pairs]),
                                  ("decoder", text.target, [each[1] for each in pairs])):  # fmt: skip
         ids = text_of.encode(lines)
-        tokens = [[*row, EOS] for row in ids] if side == "encoder" else [[BOS, *row] for row in ids]
+        tokens = [model.source_tokens(row) if side == "encoder" else [BOS, *row] for row in ids]
         stacks[side] = _stack(model, side, measured, tokens, text_of.subwords.pieces, trained.get(side), length)
     return Positions(stacks["encoder"], stacks["decoder"], measured.cross, length, len(pairs))
 

@@ -131,15 +131,16 @@ class RecurrentTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Position schemes, and settings that only apply to a Transformer."""
-        return foreign_parts(config)
+        """Position schemes, and settings that only apply to a Transformer; it may read a begin symbol as that does."""
+        return [fault for fault in foreign_parts(config) if fault[0] != ("source_begin",)]
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,2L+J,2d].
 
         Before the J source states are the last hidden state and cell of each layer, both directions in one row, from
-        which the decoder starts.
+        which the decoder starts. With `model.source_begin` the state of the begin symbol is before theirs.
         """
+        source, lengths = self.begun(source, lengths)
         outputs, last = self.encoder(self.dropout(self.source(source)), lengths)
         rows = [state.transpose(0, 1).flatten(1) for states in last for state in states]  # [2,B,d] -> [B,2d]
         return torch.cat([torch.stack(rows, dim=1), outputs], dim=1)
@@ -151,6 +152,8 @@ class RecurrentTranslator(TranslationModel):
             bridge(last[:, kind::2].flatten(1)).tanh().unflatten(1, (len(self.decoder), -1))
             for kind, bridge in enumerate((self.bridge_hidden, self.bridge_cell))
         )
+        if lengths is not None:
+            lengths = lengths + self.config.source_begin
         mask = padding_mask(lengths, outputs.shape[1])
         # W_c [h; c] = W_h h + sum_j a_j (W_v s_j): the source's part is computed once for each sentence
         values = functional.linear(outputs, self.combine.weight[:, -outputs.shape[2] :])

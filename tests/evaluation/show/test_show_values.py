@@ -7,20 +7,22 @@ import pytest
 import torch
 
 import posnmt
+from posnmt.config.schema import Positions
 from posnmt.evaluation.show.by_distance import _equal_layers
-from posnmt.evaluation.show.collect import collect
+from posnmt.evaluation.show.collect import attentions, collect
 from posnmt.evaluation.show.lines import Lines
 from posnmt.evaluation.show.page import Page
 from posnmt.evaluation.show.sections import Sentence, Shown, marks
+from posnmt.evaluation.show.trained import trained_tokens
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES
 from posnmt.run.run import Run
 from posnmt.translate.distances import Sums, mass, mean
-from posnmt.translate.translator import Translator
+from posnmt.translate.translator import Translator, trained_model
 from posnmt.translate.values import AttentionMap, TrainedTokens
 from posnmt_position.seam import Span
 from tests.support import tiny
-from tests.support.untrained import LEARNED
+from tests.support.untrained import LEARNED, untrained
 
 LINES = (["mo ra si", "ka ti mo ra", "un"], ["ti ka", "mo", "si ra ti"])
 
@@ -84,6 +86,30 @@ def test_a_map_by_distance_is_the_mean_of_its_diagonals():
     curve = AttentionMap(["a"] * 5, ["a"] * 5, values, seen, values.astype(np.float32)).by_distance()
     there = [values[1, 2, query, query + 2] for query in range(3) if seen[1, 2, query, query + 2]]
     assert curve.bias[1, 2, curve.distances.tolist().index(2)] == pytest.approx(np.mean(there))
+
+
+def test_the_begin_symbol_of_a_source_is_among_what_is_read(measure):
+    _, translator, _ = measure({"system": "relative", "source_begin": True})
+    shown = attentions(translator, LINES[0][1], LINES[1][1])
+    source, target = (len(side.encode([lines[1]])[0]) for side, lines in
+                      ((translator.text.source, LINES[0]), (translator.text.target, LINES[1])))  # fmt: skip
+    assert (shown.encoder.keys[0], shown.encoder.keys[-1]) == ("<s>", "</s>")
+    assert len(shown.encoder.keys) == source + 2
+    assert shown.encoder.weights.shape[-2:] == (source + 2, source + 2)
+    assert shown.cross.weights.shape[-2:] == (target + 1, source + 2)
+
+
+def test_the_begin_symbol_of_a_source_counts_among_the_trained_tokens(tmp_path):
+    plain, begun = (
+        Run.open(untrained(tmp_path / str(begins), "relative", source_begin=begins)) for begins in (False, True)
+    )
+    tokens = [trained_tokens(run) for run in (plain, begun)]
+    assert tokens[1]["encoder"].longest == tokens[0]["encoder"].longest + 1
+    assert tokens[1]["encoder"].shortest == tokens[0]["encoder"].shortest + 1
+    assert tokens[1]["decoder"].longest == tokens[0]["decoder"].longest
+    logits = trained_model(begun, "model", Positions(temperature="log"))
+    assert {view.temperature.trained for view in logits.encoder_views} == {tokens[1]["encoder"].longest}
+    assert {view.temperature.trained for view in logits.decoder_views} == {tokens[1]["decoder"].longest}
 
 
 def test_attention_of_all_distances_is_one(measure):
