@@ -19,7 +19,7 @@ from torch.nn import functional
 from posnmt_position.absolute import sinusoids
 from posnmt_position.directional import DirectionalHeads
 from posnmt_position.options import Options, option
-from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack, nearest
 
 
 class DistanceBias(LayerPosition):
@@ -28,7 +28,7 @@ class DistanceBias(LayerPosition):
     reads_keys = False
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
-        """[H,W] from the offsets [W], integers."""
+        """[H,W] from the offsets [W], integers; real numbers in attention to the source."""
         raise NotImplementedError
 
     def by_offset(self, span: Span) -> Tensor:
@@ -68,6 +68,8 @@ class BareDistance(Scheme):
     sees the keys j <= i and the other half j >= i, with the same constants. In a causal stack both are the same.
     """
 
+    not_cross = None
+
     def __init__(self, stack: Stack, settings: EncoderForm) -> None:
         super().__init__()
         one_sided = settings.encoder == "asymmetric" and not stack.causal
@@ -80,7 +82,12 @@ class BareDistance(Scheme):
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
-        """An odd number of heads in an asymmetric encoder."""
+        """An odd number of heads in an asymmetric encoder, and one-sided heads in attention to the source."""
+        if settings.encoder == "asymmetric" and stack.cross:
+            return [
+                "hides keys on one side of each query, and a translation may go on past the end of its source;"
+                " leave encoder: asymmetric out"
+            ]
         if settings.encoder == "asymmetric" and not stack.causal and stack.heads % 2:
             return [
                 f"needs an even number of heads for an asymmetric encoder, half for each side; {stack.heads} is odd"
@@ -249,8 +256,8 @@ class BucketBias(DistanceBias):
         self.register_buffer("buckets", torch.tensor(indices), persistent=False)
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
-        """[H,W]."""
-        indices = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
+        """[H,W]; of real offsets, the nearest whole ones count."""
+        indices = self.buckets[nearest(offsets).clamp(-self.distance, self.distance) + self.distance]
         return functional.embedding(indices, self.table).transpose(0, 1)
 
 
@@ -259,6 +266,8 @@ class T5Bias(Scheme):
 
     One table for all layers of the stack. T5 leaves queries unscaled; here they are scaled, as everywhere.
     """
+
+    not_cross = None
 
     class Settings(Options):
         """Options of `t5-bias`."""

@@ -53,6 +53,8 @@ class ContextualPositions(LayerPosition):
 class Cope(LayeredScheme):
     """CoPE (Golovneva et al. 2024): see `ContextualPositions`. Vectors are shared by the heads of a layer."""
 
+    not_cross = "counts the words between a query and a key, which are in one sentence"
+
     class Settings(Options):
         """Options of `cope`."""
 

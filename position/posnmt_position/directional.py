@@ -32,6 +32,8 @@ class Directional(Scheme):
     sentence see some key. The masks distinguish left from right only, so the system keeps its sinusoids.
     """
 
+    not_cross = "hides keys on one side of each query, and a translation may go on past the end of its source"
+
     def __init__(self, stack: Stack, settings: Options) -> None:
         super().__init__()
         self.view = DirectionalHeads(stack.heads)

@@ -40,11 +40,12 @@ class InterpolatedBias(LayerPosition):
         self.rise, self.fall = nn.Linear(1, width), nn.Linear(width, heads, bias=False)
 
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
-        """[..,H] from integer offsets i - j [..] and largest distances that broadcast to them."""
+        """[..,H] from offsets i - j [..] and largest distances that broadcast to them."""
         kind = self.c.dtype
         with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot distinguish large distances
             normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
-            x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
+            distances = offsets.to(kind)
+            x = distances.sign() * self._psi(distances) / (normaliser + _EPSILON)
             return self._in_units(x) if x.numel() <= FEW else self._in_lines(x)
 
     def _in_units(self, x: Tensor) -> Tensor:
@@ -70,7 +71,11 @@ class InterpolatedBias(LayerPosition):
 
 
 class EncoderBias(InterpolatedBias):
-    """The bias of an encoder, which depends on the offset and on the length of the sentence."""
+    """The bias of an encoder, which depends on the offset and on the length of the sentence.
+
+    In attention to the source, J is the length of the source. There x can leave -1 .. 1: where a target word stands
+    past the end of its source.
+    """
 
     def by_offset(self, span: Span) -> Tensor:
         """[H,W], or [B,H,W] where rows are padded."""
@@ -95,6 +100,8 @@ class DecoderBias(InterpolatedBias):
 
 class Fire(Scheme):
     """FIRE, functional interpolation for relative positions (Li S. et al. 2023): see `InterpolatedBias`."""
+
+    not_cross = None
 
     class Settings(Options):
         """Options of `fire`."""

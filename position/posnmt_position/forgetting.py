@@ -44,6 +44,8 @@ class ForgetGate(LayerPosition):
 class Fox(LayeredScheme):
     """`e_ij = q_i k_j + sum log f_l` over the tokens between (Lin et al. 2025): see `ForgetGate`. A gate a layer."""
 
+    not_cross = "forgets the words between a query and a key, which are in one sentence"
+
     class Settings(Options):
         """Options of `fox`: none."""
 

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt_position.seam import Carry, LayerPositions, Scheme, Span, Stack, join
+from posnmt_position.seam import Carry, CrossSpan, LayerPositions, Scheme, Span, Stack, join
+
+_NO_POSITIONS = LayerPositions()
 
 
 class Attention(nn.Module):
-    """Multi-head attention, with the joined views of a layer where it is self-attention."""
+    """Multi-head attention with the joined views of a layer."""
 
     def __init__(self, d_model: int, heads: int) -> None:
         super().__init__()
@@ -36,7 +38,7 @@ class Attention(nn.Module):
         """
         q, k, v = (self._heads(part, y, view) for part, y in ((self.q, x), (self.k, memory), (self.v, memory)))
         q = q * q.shape[-1] ** -0.5
-        rotated_q, rotated_k = view.rotate(q, k, span)
+        rotated_q, rotated_k = view.rotate(q, k, span) if x is memory else _rotated_apart(q, k, view, span)
         kept = view.keep(x, span)
         if cache is not None:
             new = [k, rotated_k, v, *kept.values()]
@@ -58,6 +60,26 @@ class Attention(nn.Module):
         return functional.linear(x, weight.flatten(0, 1), part.bias).unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
+def _rotated_apart(q: Tensor, k: Tensor, view: LayerPositions, span: Span) -> tuple[Tensor, Tensor]:
+    """Queries at their positions in the source, and keys at their own."""
+    return view.rotate(q, q, span)[0], view.rotate(k, k, Span(0, k.shape[2], k.device))[1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the layers of a decoder read of the source.
+
+    Attributes:
+        encoded: [B,J,d] the encoder output.
+        seen: [B,1,1,J] its real tokens.
+        span: the positions of target tokens in it.
+    """
+
+    encoded: Tensor
+    seen: Tensor
+    span: CrossSpan
+
+
 class Layer(nn.Module):
     """Self-attention, in a decoder attention to the source, and feed-forward, each with a residual and a norm."""
 
@@ -72,13 +94,14 @@ class Layer(nn.Module):
 
     def forward(
         self, x: Tensor, seen: Tensor, view: LayerPositions, span: Span, cache: list[Tensor] | None,
-        memory: tuple[Tensor, Tensor] | None,
+        source: Source | None, cross: LayerPositions = _NO_POSITIONS,
     ) -> Tensor:  # fmt: skip
-        """[B,T,d] -> [B,T,d]; memory is the source [B,J,d] and what of it is seen."""
+        """[B,T,d] -> [B,T,d]; `cross` is the joined view of attention to the source."""
         h = self.norm(x + self.own(x, x, seen, view, span, cache))
         refined = view.refine(x, h, span)
-        if self.source is not None and self.source_norm is not None and memory is not None:
-            h = refined = self.source_norm(h + self.source(refined, *memory, LayerPositions(), span, None))
+        if self.source is not None and self.source_norm is not None and source is not None:
+            attended = self.source(refined, source.encoded, source.seen, cross, source.span, None)
+            h = refined = self.source_norm(h + attended)
         output: Tensor = self.feed_forward_norm(h + self.feed_forward(refined))
         return output
 
@@ -90,17 +113,18 @@ class Side(nn.Module):
         origin: position of the first token.
     """
 
-    def __init__(self, stack: Stack, schemes: Sequence[Scheme], vocabulary: int) -> None:
+    def __init__(self, stack: Stack, schemes: Sequence[Scheme], vocabulary: int, cross: Sequence[Scheme] = ()) -> None:
         super().__init__()
         self.stack, self.origin = stack, 0
         self.table = nn.Embedding(vocabulary, stack.d_model)
         self.layers = nn.ModuleList(Layer(stack) for _ in range(stack.layers))
         self.schemes = nn.ModuleList(schemes)
-        self.views = join(schemes, stack.layers)
+        self.cross = nn.ModuleList(cross)
+        self.views, self.cross_views = join(schemes, stack.layers), join(cross, stack.layers)
 
     def forward(
         self, tokens: Tensor, start: int, lengths: Tensor | None, carries: list[Carry],
-        caches: list[list[Tensor]] | None = None, memory: tuple[Tensor, Tensor] | None = None,
+        caches: list[list[Tensor]] | None = None, source: Source | None = None,
     ) -> tuple[Tensor, list[Carry]]:  # fmt: skip
         """Tokens [B,T] after `start` earlier ones -> [B,T,d], and the carry of each scheme."""
         span = Span(start, tokens.shape[1], tokens.device, lengths, origin=self.origin)
@@ -111,10 +135,10 @@ class Side(nn.Module):
         seen = span.offsets <= 0 if self.stack.causal else torch.ones_like(span.offsets, dtype=torch.bool)
         if lengths is not None:
             seen = seen & (span.keys - span.origin < lengths[:, None])[:, None, None]
-        for index, (layer, view) in enumerate(zip(self.layers, self.views, strict=True)):
+        for index, (layer, view, cross) in enumerate(zip(self.layers, self.views, self.cross_views, strict=True)):
             mask = view.mask(span)
             cache = None if caches is None else caches[index]
-            x = layer(x, seen if mask is None else seen & mask, view, span, cache, memory)
+            x = layer(x, seen if mask is None else seen & mask, view, span, cache, source, cross)
         return x, after
 
 
@@ -151,13 +175,17 @@ class PlainTransformer(nn.Module):
         encoder, decoder: the stacks.
         source, target: the schemes of each.
         vocabulary: the number of different tokens.
+        cross: the schemes of attention to the source.
+        ratio: source tokens for each target token in the training text, for these schemes.
     """
 
     def __init__(
-        self, encoder: Stack, decoder: Stack, source: Sequence[Scheme], target: Sequence[Scheme], vocabulary: int
-    ) -> None:
+        self, encoder: Stack, decoder: Stack, source: Sequence[Scheme], target: Sequence[Scheme], vocabulary: int,
+        cross: Sequence[Scheme] = (), ratio: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.encoder, self.decoder = Side(encoder, source, vocabulary), Side(decoder, target, vocabulary)
+        self.encoder, self.decoder = Side(encoder, source, vocabulary), Side(decoder, target, vocabulary, cross)
+        self.register_buffer("ratio", torch.tensor(ratio, dtype=torch.float64))
         self.output = nn.Linear(decoder.d_model, vocabulary)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -178,8 +206,11 @@ class PlainTransformer(nn.Module):
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """Read target tokens [N,T] after those in `state` -> [N,T,d], and update the state."""
-        memory = tuple(each.repeat_interleave(len(tokens) // len(each), 0) for each in (state.source, state.seen))
-        hidden, state.carries = self.decoder(tokens, state.length, None, state.carries, state.caches, memory)
+        encoded, seen = (each.repeat_interleave(len(tokens) // len(each), 0) for each in (state.source, state.seen))
+        lengths, width = seen.sum(-1).flatten(), seen.shape[-1]
+        span = CrossSpan(state.length, tokens.shape[1], tokens.device, lengths, width, ratio=self.ratio)
+        source = Source(encoded, seen, span)
+        hidden, state.carries = self.decoder(tokens, state.length, None, state.carries, state.caches, source)
         state.length += tokens.shape[1]
         return hidden  # type: ignore[no-any-return]
 

@@ -140,7 +140,21 @@ def _faults(kind: type[Scheme], choice: Choice, stack: Stack, others: Collection
     if layers is not None:
         wrong += (f"{name}.layers: {fault}" for fault in _misplaced(kind, layers, stack.layers))
         stack = replace(stack, layers=len(layers))
+    if stack.cross and (reason := not_cross(kind)):
+        wrong.append(f"{name} cannot serve attention to the source: it {reason}; choose one of {', '.join(crossing())}")
     yield from wrong or (f"{name} {refusal}" for refusal in kind.refuses(stack, kind.Settings(**options), others))
+
+
+def not_cross(kind: type[Scheme]) -> str | None:
+    """Why a scheme cannot serve attention to the source, to continue "it"; None: it can."""
+    if kind.embed is not Scheme.embed:
+        return "changes the embeddings, which that attention does not read"
+    return kind.not_cross
+
+
+def crossing() -> list[str]:
+    """The registered schemes that can serve attention to the source."""
+    return sorted(name for name in SCHEMES if not_cross(scheme_class(name)) is None)
 
 
 def _misplaced(kind: type[Scheme], layers: Sequence[Any], count: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from posnmt_position.absolute import sinusoids
 from posnmt_position.diagonal import clipped, collect, skew, spread, unskew
 from posnmt_position.distance_vectors import ByDistanceVectors, DistanceVectors
 from posnmt_position.options import Options, option
-from posnmt_position.seam import LayeredScheme, Span, Stack, project_onto, weighted_sum
+from posnmt_position.seam import CrossSpan, LayeredScheme, Span, Stack, nearest, project_onto, weighted_sum
 
 SHORT = 128
 """Up to this number of distances that occur, each gets its own vector, even if distances are clipped."""
@@ -53,6 +53,9 @@ class RelativeKeys(ByDistanceVectors):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
+        if isinstance(span, CrossSpan):
+            products = project_onto(q, self.keys)
+            return products.gather(-1, _rows(span, products, len(self.keys) // 2))
         if _is_short(span):
             return skew(project_onto(q, _by_offset(self.keys, span)))
         return spread(project_onto(q, self.keys), span.start, k.shape[-2])
@@ -75,6 +78,10 @@ class RelativeKeysAndValues(RelativeKeys):
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
+        if isinstance(span, CrossSpan):
+            sums = weights.new_zeros(*weights.shape[:-1], len(self.additions))
+            rows = _rows(span, weights, len(self.additions) // 2)
+            return weighted_sum(sums.scatter_add(-1, rows, weights), self.additions)
         if _is_short(span):
             return weighted_sum(unskew(weights), _by_offset(self.additions, span))
         return weighted_sum(collect(weights, span.start, len(self.additions) // 2), self.additions)
@@ -92,7 +99,11 @@ class Relative(LayeredScheme):
     10000^(-d_k/d) (`frequencies: model`). `frequencies: head` takes an encoding of width d_k, whose frequencies fall to
     about 1/10000. R19 counts features from 1, which leaves the first undefined in its eq. 1-2; here they are counted
     from 0, as in Vaswani et al. 2017: sin(r), cos(r), ...
+
+    In attention to the source, r is the nearest whole offset.
     """
+
+    not_cross = None
 
     class Settings(Options):
         """Options of `relative`."""
@@ -130,6 +141,11 @@ class Relative(LayeredScheme):
         if settings.vectors == "trained" and settings.frequencies != "model":
             faults.append("has no frequencies if vectors are trained; leave frequencies: head out")
         return faults
+
+
+def _rows(span: CrossSpan, like: Tensor, reach: int) -> Tensor:
+    """[B,H,Tq,Tk] the row r + k of each query and key, for a tensor [B,H,..]."""
+    return (nearest(span.offsets).clamp(-reach, reach) + reach).expand(*like.shape[:2], -1, -1)
 
 
 def _is_short(span: Span) -> bool:

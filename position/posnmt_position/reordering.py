@@ -52,6 +52,7 @@ class ReorderingEmbeddings(AdditionalPositions):
 class Additional(LayeredScheme):
     """Sinusoids added again after the self-attention of each layer: `C = LN(H' + PE)` (C19a section 6.2, a control)."""
 
+    not_cross = "adds positions to the output of self-attention"
     view: type[AdditionalPositions] = AdditionalPositions
 
     def __init__(self, stack: Stack, settings: Options) -> None:

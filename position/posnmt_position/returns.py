@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt_position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack
+from posnmt_position.seam import CrossSpan, LayerPosition, LayerPositions, Scheme, Span, Stack
 
 ROWS, TOKENS = 2, 3
+
+APART = ("reads", "keep", "allows", "refine")
+"""What attention to the source does not ask of a view."""
 
 Expected = tuple[str, Callable[[Any], bool]]
 """What a method must return, in words, and whether a value is that."""
@@ -26,16 +29,19 @@ def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | Non
     The methods are called with zeros. The generators of random numbers are as before when all faults have been read.
     """
     device = next((each.device for each in scheme.parameters()), torch.empty(0).device)
-    span, x = Span(0, TOKENS, device), torch.zeros(ROWS, TOKENS, stack.d_model, device=device)
-    q = torch.zeros(ROWS, stack.heads, TOKENS, stack.d_head, device=device)
+    x = torch.zeros(ROWS, TOKENS, stack.d_model, device=device)
+    span = CrossSpan(0, TOKENS, device, None, TOKENS + 1, ratio=1.5) if stack.cross else Span(0, TOKENS, device)
+    q, k = (torch.zeros(ROWS, stack.heads, each, stack.d_head, device=device) for each in (TOKENS, span.end))
     calls = {
-        "reads": (), "rotate": (q, q, span), "by_offset": (span,), "logits": (q, q, span), "allows": (span,),
-        "values": (q.new_full((*q.shape[:3], TOKENS), 1 / TOKENS), span), "refine": (x, x, span),
+        "reads": (), "rotate": (q, q, span), "by_offset": (span,), "logits": (q, k, span), "allows": (span,),
+        "values": (q.new_full((*q.shape[:3], span.end), 1 / span.end), span), "refine": (x, x, span),
     }  # fmt: skip
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
         views = [view for index in range(stack.layers) if (view := scheme.view_in(index)) is not None]
         for view in dict.fromkeys(views):
+            if stack.cross:
+                yield from _apart(view)
             wrong = list(_wrong(view, LayerPosition, "keep", (x, span), _expected(x, q, span)["keep"]))
             yield from wrong
             if wrong:
@@ -43,6 +49,14 @@ def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | Non
             span.kept.update(LayerPositions([view]).keep(x, span))
             for method, arguments in calls.items():
                 yield from _wrong(view, LayerPosition, method, arguments, _expected(x, q, span)[method])
+
+
+def _apart(view: LayerPosition) -> Iterator[tuple[str, str | None]]:
+    """The methods of a view that attention to the source would not call."""
+    for method in APART:
+        own = getattr(type(view), method)
+        if own is not getattr(LayerPosition, method):
+            yield f"{type(view).__name__}.{method} has no effect in attention to the source", _place(own)
 
 
 def _wrong(
@@ -54,14 +68,17 @@ def _wrong(
         return
     value = getattr(owner, method)(*arguments)
     if not holds(value):
-        code = getattr(own, "__code__", None)
-        place = f"{code.co_filename}:{code.co_firstlineno}" if code else None
-        yield f"{type(owner).__name__}.{method} returned {_shown(value)} in place of {words}", place
+        yield f"{type(owner).__name__}.{method} returned {_shown(value)} in place of {words}", _place(own)
+
+
+def _place(method: Any) -> str | None:
+    code = getattr(method, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else None
 
 
 def _expected(x: Tensor, q: Tensor, span: Span) -> dict[str, Expected]:
     """Method -> what it must return for embeddings `x` and queries and keys `q`."""
-    heads, width, square = q.shape[1], span.length + span.end - 1, (*q.shape[:3], TOKENS)
+    heads, width, square = q.shape[1], len(span.diagonals), (*q.shape[:3], span.end)
 
     def is_table(value: Any) -> bool:
         return isinstance(value, Tensor) and value.shape[-1:] == (width,)

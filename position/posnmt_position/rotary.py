@@ -177,6 +177,7 @@ class Rope(Scheme):
     of features (2n, 2n+1) as a complex number. Values are not rotated. Positions can be interpolated at inference.
     """
 
+    not_cross = None
     view_class: type[Rotation] = Rotation
 
     class Settings(Options):
@@ -236,6 +237,7 @@ class Xpos(Rope):
     They grow to the right, so xPos serves a decoder only.
     """
 
+    not_cross = "decays to the left and grows to the right"
     view_class = DecayingRotation
     longest = LONGEST_XPOS
     limited_by = None

@@ -34,7 +34,11 @@ Carry = Any
 
 @dataclass(frozen=True)
 class Stack:
-    """The properties of a stack that a scheme may depend on."""
+    """The properties of a stack that a scheme may depend on.
+
+    Attributes:
+        cross: whether the scheme is for the decoder's attention to the source, which sees all of it: `causal` is False.
+    """
 
     d_model: int
     heads: int
@@ -42,6 +46,7 @@ class Stack:
     causal: bool
     max_length: int
     norm_epsilon: float = 1e-5
+    cross: bool = False
 
     @property
     def d_head(self) -> int:
@@ -125,6 +130,10 @@ class Span:
         """[Tq + Tk - 1] the offsets that occur, in ascending order."""
         return torch.arange(1 - self.start - self.length, self.end - self.start, device=self.device)
 
+    def matrix(self, table: Tensor) -> Tensor:
+        """[..,Tq,Tk] from a table [..,W] by the offsets `diagonals`."""
+        return toeplitz(table, self.length)
+
     @once
     def tables(self) -> dict[LayerPosition, Tensor]:
         """View -> its `by_offset` for these tokens, computed here or sliced from the table of a longer span."""
@@ -158,8 +167,57 @@ class Span:
         return {}
 
 
+@dataclass(frozen=True)
+class CrossSpan(Span):
+    """The positions of attention to the source: target tokens are the queries, source tokens the keys.
+
+    The query at target position i stands at the source position `ratio * i`. So `queries`, `offsets` and `diagonals`
+    are real numbers, in float64. They depend on the length of no target: a step has the offsets of training.
+
+    The hypotheses of a source share its keys. Their queries are one row, of the first hypothesis, then of the next
+    one: Tq = hypotheses x length. Positions are counted from the first token of each side, wherever others begin.
+
+    Attributes:
+        lengths: [B] real tokens of each source; None: no source is padded.
+        width: Tk, the tokens of a source, padding included.
+        ratio: [] source tokens for each target token, known from training.
+        hypotheses: the number of hypotheses of each source.
+    """
+
+    ratio: Tensor | float = 1.0
+    hypotheses: int = 1
+
+    @once
+    def places(self) -> Tensor:
+        """[length] the source position of each target token of one hypothesis."""
+        return torch.arange(self.start, self.start + self.length, dtype=torch.float64, device=self.device) * self.ratio
+
+    @once
+    def queries(self) -> Tensor:
+        """[Tq] the source positions of all queries."""
+        return self.places.repeat(self.hypotheses)
+
+    @once
+    def diagonals(self) -> Tensor:
+        """[W] the offsets of one hypothesis, W = length x Tk: of its first query, then of the next one."""
+        return (self.keys - self.places[:, None]).flatten()
+
+    def matrix(self, table: Tensor) -> Tensor:
+        """[..,Tq,Tk] from a table [..,W] by the offsets `diagonals`."""
+        one = table.unflatten(-1, (self.length, self.end))
+        return torch.cat([one] * self.hypotheses, dim=-2)
+
+
+def nearest(offsets: Tensor) -> Tensor:
+    """Offsets as whole numbers, for views with a value for each. Halves go up, so neighbouring keys stay neighbours."""
+    return (offsets + 0.5).floor().long() if offsets.is_floating_point() else offsets
+
+
 class LayerPosition(nn.Module):
-    """A scheme's view of one layer's self-attention. The defaults add nothing; a scheme overrides what it needs.
+    """A scheme's view of one layer's attention. The defaults add nothing; a scheme overrides what it needs.
+
+    The attention is that of a sequence to itself. A scheme that serves attention to the source (`Scheme.not_cross`)
+    receives a `CrossSpan`, and defines `by_offset`, `rotate`, or `logits` and `values`.
 
     Attributes:
         reads_keys: whether `logits` depends on the values of the keys. If False, it may read only their shape and type,
@@ -178,7 +236,8 @@ class LayerPosition(nn.Module):
         """Queries and keys [B,H,Tq,D] of the tokens of this call, rotated or shifted for their product alone.
 
         `q` is already scaled. Keys are rotated once, before they are cached, so the rotation of a key may depend only
-        on its own position. `logits` of every view reads the queries and keys before rotation.
+        on its own position. `logits` of every view reads the queries and keys before rotation. In attention to the
+        source, queries are given a `CrossSpan` and keys a span of the source, each for both arguments.
         """
         return q, k
 
@@ -201,7 +260,7 @@ class LayerPosition(nn.Module):
         """
         if not is_offset_bias(self):
             return None
-        return span.share(self, lambda: toeplitz(span.table(self).to(q.dtype), span.length))
+        return span.share(self, lambda: span.matrix(span.table(self).to(q.dtype)))
 
     def by_offset(self, span: Span) -> Tensor | None:
         """A table [..,W] by the offsets `span.diagonals`, which does not depend on the words; an override returns one.
@@ -283,9 +342,12 @@ class Scheme(nn.Module):
         dropout_after: dropout on the input of the first layer, in place of the model's; None: the model's.
         placed: the layers of the whole stack that have the scheme, in ascending order; None: all. The constructor and
             `layer` know these layers alone, as 0, 1, ..; the registry sets it.
+        not_cross: why the scheme cannot serve attention to the source, to continue "it"; None: it can, and its views
+            take a `CrossSpan`.
     """
 
     placed: tuple[int, ...] | None = None
+    not_cross: str | None = "was made for the words of one sentence"
     Settings: type[Options] = Options
     longest: int | None = None
     limited_by: str | None = "max_length"
@@ -452,7 +514,7 @@ class LayerPositions:
         allowed = self.allows(span)
         if allowed is None:
             return None
-        seen = toeplitz(allowed, span.length)
+        seen = span.matrix(allowed)
         return seen if span.lengths is None else seen | (span.before >= span.lengths[:, None])[:, None, :, None]
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:

@@ -17,11 +17,18 @@ import torch
 from torch import Tensor
 
 from posnmt_position.plain import PlainTransformer
+from posnmt_position.registry import not_cross
 from posnmt_position.returns import wrong_returns
-from posnmt_position.seam import LayerPositions, Scheme, Span, Stack
+from posnmt_position.seam import CrossSpan, LayerPositions, Scheme, Span, Stack
 
 VOCABULARY = 13
 """The size of the vocabulary of each side, special symbols included."""
+
+RATIO = 1.3
+"""Source tokens for each target token, for attention to the source."""
+
+PLACES = ("encoder", "decoder", "attention to the source")
+"""Where a scheme can be."""
 
 
 class Subject(Protocol):
@@ -44,11 +51,11 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """A scheme in one side of a plain Transformer.
+    """A scheme in one place of a plain Transformer.
 
     Attributes:
         kind, options: the scheme.
-        stack: the side that has it; the other one has no scheme.
+        stack: of the encoder, of the decoder, or of its attention to the source, which has the scheme alone.
     """
 
     kind: type[Scheme]
@@ -63,19 +70,21 @@ class Plain:
     def build(self, seed: int = 0) -> PlainTransformer:
         """The model in float64, in evaluation mode."""
         torch.manual_seed(seed)
-        encoder, decoder = (replace(self.stack, causal=causal) for causal in (False, True))
-        source, target = ([self.scheme()] * (self.stack.causal == causal) for causal in (False, True))
-        return PlainTransformer(encoder, decoder, source, target, VOCABULARY).double().eval()
+        encoder, decoder = (replace(self.stack, causal=causal, cross=False) for causal in (False, True))
+        place = "cross" if self.stack.cross else "target" if self.stack.causal else "source"
+        schemes = {each: [self.scheme()] if each == place else [] for each in ("source", "target", "cross")}
+        model = PlainTransformer(encoder, decoder, vocabulary=VOCABULARY, ratio=RATIO, **schemes)
+        return model.double().eval()
 
     def views(self, model: PlainTransformer) -> list[LayerPositions]:
         """The joined views of its layers."""
-        return [*model.encoder.views, *model.decoder.views]
+        return [*model.encoder.views, *model.decoder.views, *model.decoder.cross_views]
 
 
 def check_scheme(
     kind: type[Scheme], options: Mapping[str, Any] | None = None, d_model: int = 16, heads: int = 4, layers: int = 2
 ) -> None:
-    """Check a position scheme in an encoder and in a decoder, unless it refuses one of them.
+    """Check a position scheme in an encoder, in a decoder and in attention to the source, unless it refuses them.
 
     Args:
         kind: the scheme; it need not be registered.
@@ -86,16 +95,16 @@ def check_scheme(
         AssertionError: the property that does not hold, and the stack.
     """
     refusals = []
-    for side in ("encoder", "decoder"):
-        stack = Stack(d_model, heads, layers, causal=side == "decoder", max_length=1024)
+    for place in PLACES:
+        stack = Stack(d_model, heads, layers, causal=place == "decoder", max_length=1024, cross=place == PLACES[2])
         if refused := refusal(kind, options or {}, stack):
             refusals.append(refused)
             continue
-        subject = Plain(kind, options or {}, stack)
-        with located(f"{kind.__name__} in the {side}", "returns"):
+        subject, where = Plain(kind, options or {}, stack), f"{kind.__name__} in the {place}"
+        with located(where, "returns"):
             returns(subject)
-        check(CHECKS, subject, f"{kind.__name__} in the {side}")
-    if len(refusals) == 2:
+        check(CHECKS | CROSS_CHECKS if stack.cross else CHECKS, subject, where)
+    if len(refusals) == len(PLACES):
         raise AssertionError(f"{kind.__name__} serves no stack of this size: {' / '.join(refusals)}")
 
 
@@ -104,6 +113,8 @@ def refusal(kind: type[Scheme], options: Mapping[str, Any], stack: Stack) -> str
     faults = kind.Settings.faults(kind.__name__, options) or [
         f"{kind.__name__} {each}" for each in kind.refuses(stack, kind.Settings(**options))
     ]
+    if stack.cross and (reason := not_cross(kind)):
+        faults.append(f"{kind.__name__} {reason}")
     return "; ".join(faults)
 
 
@@ -265,6 +276,36 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     for each in (causality, steps, padding, selection, gradients, weights, interpolation, shift, keys_read)
 }
 """The checks by name."""
+
+
+def source_order(subject: Plain) -> None:
+    """The order of the source changes the output, though neither side has positions of its own."""
+    model, source, target = subject.build(), tokens(1, 7), tokens(1, 5, seed=1)
+    if not (model(source.roll(1, 1), None, target) - model(source, None, target)).abs().max() > 1e-6:
+        raise AssertionError("the order of the source does not change the output")
+
+
+def ratio(subject: Plain) -> None:
+    """At twice the ratio, a target token has the terms of the one twice as far from the first."""
+    model = subject.build()
+    heads, width = subject.stack.heads, subject.stack.d_head
+    q, k, weights = (torch.randn(1, heads, *each).double() for each in ((1, width), (6, width), (1, 6)))
+    far, near = (CrossSpan(at, 1, q.device, None, 6, ratio=each) for at, each in ((4, 0.6), (2, 1.2)))
+    for joined in model.decoder.cross_views:
+        for what, of in (
+            ("logits", lambda span, view=joined: view.logits(q, k, span)),
+            ("values", lambda span, view=joined: view.values(weights, span)),
+            ("rotate", lambda span, view=joined: view.rotate(q, q, span)[0]),
+        ):
+            got, want = of(near), of(far)
+            if got is not None and want is not None:
+                same(got, want, f"{what} depends on more than the position of a target token in the source")
+
+
+CROSS_CHECKS: dict[str, Callable[[Any], None]] = {
+    each.__name__.replace("_", "-"): each for each in (source_order, ratio)
+}
+"""The checks of attention to the source beside those of any place, by name."""
 
 
 def in_pieces(model: Any, source: Tensor, lengths: Tensor | None, target: Tensor, ends: Sequence[int]) -> Tensor:

@@ -64,6 +64,8 @@ class TransformerXL(LayeredScheme):
     long text is not included: a sentence is one segment. In an encoder the distances have both signs.
     """
 
+    not_cross = "computes a vector for each distance that occurs, and real distances are too many"
+
     def __init__(self, stack: Stack, settings: Options) -> None:
         super().__init__()
         self.biases = nn.Parameter(torch.empty(2, stack.heads, stack.d_head))
