@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 import posnmt_position.testing as position
-from posnmt.config.schema import Model, SchemeChoice, Side
+from posnmt.config.schema import Model, SchemeChoice
 from posnmt.model.base import stacks
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.positions import SCHEMES, check
@@ -38,7 +38,7 @@ _NAME = "checked-scheme"
 def check_scheme(
     kind: type[Scheme], options: Mapping[str, Any] | None = None, d_model: int = 16, heads: int = 4, layers: int = 2
 ) -> None:
-    """Check a position scheme in an encoder and in a decoder, unless it refuses one of them.
+    """Check a position scheme in an encoder, in a decoder and in attention to the source, unless it refuses them.
 
     Args:
         kind: the scheme; it need not be registered.
@@ -51,11 +51,13 @@ def check_scheme(
     position.check_scheme(kind, options, d_model, heads, layers)
     with _registered(kind):
         choice = SchemeChoice.model_validate({"scheme": _NAME, **(options or {})})
-        for side in ("encoder", "decoder"):
-            sides = {each: Side(layers=layers, position=[choice] * (each == side)) for each in ("encoder", "decoder")}
-            subject = Subject(Model(d_model=d_model, heads=heads, feed_forward=24, dropout=0.0, **sides))
-            if not check([choice], stacks(subject.config)[side]):
-                position.check(CHECKS, subject, f"{kind.__name__} in the {side}")
+        for setting, where in zip(stacks(Model()), position.PLACES, strict=True):
+            (side, name), sides = setting.split("."), {each: {"layers": layers} for each in ("encoder", "decoder")}
+            sides[side] |= {name: [choice]}
+            sizes = {"d_model": d_model, "heads": heads, "feed_forward": 24, "dropout": 0.0}
+            subject = Subject(Model.model_validate({**sizes, **sides}))
+            if not check([choice], stacks(subject.config)[setting]):
+                position.check(CHECKS, subject, f"{kind.__name__} in the {where}")
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ class Subject:
     def build(self, seed: int = 0) -> Any:
         """The model in float64, in evaluation mode."""
         torch.manual_seed(seed)
-        return build_model(self.config, VOCABULARY, VOCABULARY).double().eval()
+        model = build_model(self.config, VOCABULARY, VOCABULARY).double().eval()
+        model.learn_lengths(round(10 * position.RATIO), 10)
+        return model
 
     @property
     def stack(self) -> Stack:
         """The properties of its encoder."""
-        return stacks(self.config)["encoder"]
+        return stacks(self.config)["encoder.position"]
 
     @property
     def is_transformer(self) -> bool:
@@ -81,7 +85,7 @@ class Subject:
 
     def views(self, model: Any) -> Sequence[LayerPositions]:
         """The joined views of a Transformer's layers."""
-        return [*model.encoder_views, *model.decoder_views] if self.is_transformer else []
+        return [*model.encoder_views, *model.decoder_views, *model.cross_views] if self.is_transformer else []
 
 
 def parts(subject: Subject) -> None:
@@ -154,8 +158,9 @@ def seed(subject: Subject) -> None:
     if not subject.is_transformer:
         return
     config = subject.config
-    bare = {side: getattr(config, side).model_copy(update={"position": []}) for side in ("encoder", "decoder")}
-    plain, chosen = Subject(config.model_copy(update=bare)).build(5), subject.build(5)
+    bare = {side: {"layers": getattr(config, side).layers} for side in ("encoder", "decoder")}
+    plain = Subject(Model.model_validate({**config.model_dump(), **bare})).build(5)
+    chosen = subject.build(5)
     parameters = dict(chosen.named_parameters())
     for name, weight in plain.named_parameters():
         same(parameters[name], weight, f"with one seed, the scheme changes the initial {name}", 0.0)

@@ -262,6 +262,17 @@ class Side(Section):
     )
 
 
+class Decoder(Side):
+    """The decoder, with its attention to the source."""
+
+    cross: list[SchemeChoice] = Field(
+        [],
+        description="position schemes of the attention to the source, as in position: relative, t5-bias, alibi and"
+        " others read the offset between a source token and the place where the target token is expected in the"
+        " source, by the lengths of the training text; layers: [0, 1] counts the decoder's layers",
+    )
+
+
 class Model(Section):
     """The model. Defaults are the papers' base size."""
 
@@ -332,7 +343,7 @@ class Model(Section):
         "position; other schemes ignore it",
     )
     encoder: Side = Field(Side(), description="the encoder")
-    decoder: Side = Field(Side(), description="the decoder")
+    decoder: Decoder = Field(Decoder(), description="the decoder")
     architecture: Annotated[str, OfWeights()] = Field(
         "transformer", description="another architecture, such as rnn-nmt; a named system sets it; see docs/systems.md"
     )
@@ -348,6 +359,21 @@ class Model(Section):
         if self.d_model % self.heads:
             raise ValueError(f"d_model must be a multiple of heads; {self.d_model} is not a multiple of {self.heads}")
         return self
+
+    @property
+    def schemes(self) -> dict[str, list[SchemeChoice]]:
+        """The position schemes by the setting that lists them, such as `encoder.position`."""
+        return {
+            "encoder.position": self.encoder.position,
+            "decoder.position": self.decoder.position,
+            "decoder.cross": self.decoder.cross,
+        }
+
+    @property
+    def recorded_schemes(self) -> dict[str, list[SchemeChoice]]:
+        """The position schemes of `encoder` and `decoder`, and of `cross` where it has any, as records name them."""
+        cross = {"cross": self.decoder.cross} if self.decoder.cross else {}
+        return {"encoder": self.encoder.position, "decoder": self.decoder.position, **cross}
 
 
 WARMUP, WARMUP_IN_MINUTES, COOLDOWN_IN_MINUTES = 4000, 0.15, 0.2

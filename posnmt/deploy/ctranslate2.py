@@ -43,6 +43,10 @@ def write(
     if model.config.norm == "deep":
         what = "CTranslate2 cannot express DeepNorm, which multiplies residual connections by a constant"
         raise UserError(what, "model.norm", ELSEWHERE)
+    if crossing := model.config.decoder.cross:
+        names = ", ".join(choice.scheme for choice in crossing)
+        what = f"CTranslate2 cannot express {names} in attention to the source, which has no positions there"
+        raise UserError(what, "model.decoder.cross", ELSEWHERE)
     model = model.float()
     stacks = {"encoder": model.source, "decoder": model.target}
     positions = {side: _positions(model, side, embedding, size) for side, embedding in stacks.items()}

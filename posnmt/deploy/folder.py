@@ -83,8 +83,8 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
         "system": model.system,
         "architecture": model.architecture,
         "positions": {
-            side: [choice.model_dump(mode="json") for choice in getattr(model, side).position]
-            for side in ("encoder", "decoder")
+            place: [choice.model_dump(mode="json") for choice in choices]
+            for place, choices in model.recorded_schemes.items()
         },
         "languages": {"source": data.source_language, "target": data.target_language},
         "training_lengths": run.training_lengths or None,

@@ -12,7 +12,7 @@ from posnmt.model.kernels.operands import Attention
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
 from posnmt_position.linear import Linear, linear
-from posnmt_position.seam import LayerPositions, Span
+from posnmt_position.seam import CrossSpan, LayerPositions, Span
 
 _NO_POSITIONS = LayerPositions()
 
@@ -86,7 +86,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention from target to source, without position terms, as in all of the papers.
+    """Attention from target to source, without position terms in all of the papers; `decoder.cross` adds some.
 
     The keys and values of the source are projected once for each sentence and shared by its hypotheses.
     """
@@ -107,22 +107,43 @@ class CrossAttention(nn.Module):
         keys, values = self.memory(encoded).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).contiguous()
         return keys, values
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        view: LayerPositions = _NO_POSITIONS,
+        span: CrossSpan | None = None,
+    ) -> Tensor:
         """Attend from x [N,T,d] to the memory of S sentences; the N / S hypotheses of a sentence are adjacent.
 
         Args:
             mask: [S,1,1,J] bool, True at real source tokens, or None.
+            view: the joined view of the position schemes of this attention.
+            span: the positions of the target tokens in the source, for such schemes.
 
         Returns:
             [N,T,d]
         """
-        attended = attend(self.operands(x, memory, mask))
+        attended = attend(self.operands(x, memory, mask, view, span))
         return self.output(attended.transpose(1, 2).reshape(*x.shape[:2], -1))
 
-    def operands(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Attention:
+    def operands(
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        view: LayerPositions = _NO_POSITIONS,
+        span: CrossSpan | None = None,
+    ) -> Attention:
         """The operands of the kernel, from the arguments of `forward`."""
         keys, values = memory
         q = self.query(x).reshape(len(keys), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # [S,H,N/S x T,D]
-        span = Span(0, q.shape[-2], q.device, None, keys.shape[-2])
-        dropout = self.dropout if self.training else 0.0
-        return Attention(q * q.shape[-1] ** -0.5, keys, values, _NO_POSITIONS, span, mask, False, dropout)
+        q, dropout = q * q.shape[-1] ** -0.5, self.dropout if self.training else 0.0
+        if span is None:
+            unplaced = Span(0, q.shape[-2], q.device, None, keys.shape[-2])
+            return Attention(q, keys, values, view, unplaced, mask, False, dropout)
+        unrotated = (q, keys) if view.reads_unrotated else ()
+        q = view.rotate(q, q, span)[0]
+        keys = view.rotate(keys, keys, Span(0, keys.shape[-2], keys.device))[1]
+        return Attention(q, keys, values, view, span, mask, False, dropout, unrotated)

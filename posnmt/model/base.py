@@ -111,6 +111,12 @@ class TranslationModel(nn.Module):
         """
         return False
 
+    def learn_lengths(self, source: int, target: int) -> None:
+        """Read off the number of tokens in the training text of each side, end symbols included.
+
+        A model with positions in its attention to the source expects translations of this ratio; others ignore it.
+        """
+
     @property
     def longest_source(self) -> int | None:
         """The longest source in tokens, the end symbol included and a begin symbol not; None: no limit."""
@@ -140,17 +146,13 @@ def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
 
 
 def stacks(config: Model) -> dict[str, Stack]:
-    """The properties of each side's stack, for position schemes."""
+    """The properties of the stack of each list of position schemes in `Model.schemes`."""
+    common = config.d_model, config.heads
+    rest = config.max_length, config.norm_epsilon
     return {
-        side: Stack(
-            config.d_model,
-            config.heads,
-            getattr(config, side).layers,
-            side == "decoder",
-            config.max_length,
-            config.norm_epsilon,
-        )
-        for side in ("encoder", "decoder")
+        "encoder.position": Stack(*common, config.encoder.layers, False, *rest),
+        "decoder.position": Stack(*common, config.decoder.layers, True, *rest),
+        "decoder.cross": Stack(*common, config.decoder.layers, False, *rest, cross=True),
     }
 
 

@@ -24,7 +24,7 @@ from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt_position.dropout import Dropout
 from posnmt_position.linear import Linear
-from posnmt_position.seam import LayerPositions, Span
+from posnmt_position.seam import CrossSpan, LayerPositions, Span
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -148,18 +148,28 @@ class DecoderLayer(ResidualLayer):
         cache: LayerCache,
         memory: tuple[Tensor, Tensor],
         memory_mask: Tensor | None,
+        cross_view: LayerPositions,
+        cross_span: CrossSpan | None,
     ) -> Tensor:
         """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention does not see it."""
         before = self.read(x, self.attention_norm)
         h = self.add(x, self.attention(before, view, span, None, cache), self.attention_norm)
         refined = view.refine(before, self.read(h, self.cross_norm), span)
-        h = self.attend(h, refined, memory, memory_mask)
+        h = self.attend(h, refined, memory, memory_mask, cross_view, cross_span)
         return self.add(h, self.feed_forward(self.read(h, self.feed_forward_norm), span, cache), self.feed_forward_norm)
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """The memory of `forward`, keys and values [S,H,J,D], from the encoder output [S,J,d]."""
         return self.cross.remember(encoded)
 
-    def attend(self, h: Tensor, refined: Tensor, memory: tuple[Tensor, Tensor], memory_mask: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        h: Tensor,
+        refined: Tensor,
+        memory: tuple[Tensor, Tensor],
+        memory_mask: Tensor | None,
+        view: LayerPositions,
+        span: CrossSpan | None,
+    ) -> Tensor:
         """The residual stream after attention to the source, from the stream h and the queries' input [N,T,d]."""
-        return self.add(h, self.cross(refined, memory, memory_mask), self.cross_norm)
+        return self.add(h, self.cross(refined, memory, memory_mask, view, span), self.cross_norm)

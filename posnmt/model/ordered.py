@@ -89,9 +89,11 @@ class OrderedTranslator(TranslationModel):
     Attributes:
         source, target: the word embeddings of each side, with their schemes.
         has_transformer_layers: whether schemes may act inside its layers.
+        has_cross_positions: whether its attention to the source may have schemes.
     """
 
     has_transformer_layers: ClassVar[bool] = False
+    has_cross_positions: ClassVar[bool] = False
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config)
@@ -105,20 +107,25 @@ class OrderedTranslator(TranslationModel):
 
     def attach_schemes(self) -> None:
         """Build the position schemes of the configuration."""
-        for side, embedding in (("encoder", self.source), ("decoder", self.target)):
-            stack = stacks(self.config)[side]
-            embedding.attach([build(choice, stack) for choice in getattr(self.config, side).position])
+        self.source.attach(self.build_schemes("encoder.position"))
+        self.target.attach(self.build_schemes("decoder.position"))
+
+    def build_schemes(self, place: str) -> list[Scheme]:
+        """New schemes of a list of the configuration (`Model.schemes`)."""
+        return [build(choice, stacks(self.config)[place]) for choice in self.config.schemes[place]]
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
         """Schemes that cannot serve their stack or need Transformer layers, and settings that do not apply."""
         faults: Faults = [] if cls.has_transformer_layers else foreign_settings(config)
-        for side, stack in stacks(config).items():
-            choices = getattr(config, side).position
+        for place, choices in config.schemes.items():
+            stack, keys = stacks(config)[place], place.split(".")
+            if stack.cross and choices and not cls.has_cross_positions:
+                what = f"{config.architecture} has no attention to the source that takes position schemes; leave it out"
+                faults.append((tuple(keys), what))
+                continue
             refused = check(choices, stack)
-            faults += [
-                ((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in refused
-            ]
+            faults += [((*keys, *([] if index is None else [str(index)])), fault) for index, fault in refused]
             if cls.has_transformer_layers:
                 continue
             for index in set(range(len(choices))).difference(index for index, _ in refused if index is not None):
@@ -129,7 +136,7 @@ class OrderedTranslator(TranslationModel):
                         f"{choices[index].scheme} acts inside the layers of a Transformer, which {config.architecture}"
                         " lacks; choose a scheme that changes the word embeddings, such as learned or sinusoidal"
                     )
-                    faults.append(((side, "position", str(index)), fault))
+                    faults.append(((*keys, str(index)), fault))
         return faults
 
     def interpolate(self, factor: float) -> bool:

@@ -88,5 +88,5 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
             replace(attention, "memory")
             replace(attention, "output", wide=True)
         replace_all(layer.feed_forward, added="fc2")
-    for embedding in (model.source, model.target):
-        replace_all(embedding.schemes)
+    for part in (model.source, model.target, model.cross):
+        replace_all(part.schemes)

@@ -9,6 +9,8 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +21,38 @@ from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residua
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
-from posnmt_position.seam import Span, Temperature, join
+from posnmt_position.seam import CrossSpan, Scheme, Span, Temperature, join
+
+
+class CrossPositions(nn.Module):
+    """The position schemes of attention to the source, with what they know of the training text.
+
+    Attributes:
+        lengths: [2] tokens of its sources and targets, end symbols included, as whole numbers. Files keep them.
+    """
+
+    lengths: Tensor
+
+    def __init__(self, schemes: Sequence[Scheme]) -> None:
+        super().__init__()
+        self.schemes = nn.ModuleList(schemes)
+        if schemes:
+            self.register_buffer("lengths", torch.ones(2, dtype=torch.long))
+
+    def span(self, start: int, tokens: Tensor, keys: Tensor, mask: Tensor | None) -> CrossSpan | None:
+        """The positions in the source of target tokens [N,T] after `start` earlier ones; None without schemes.
+
+        Args:
+            keys: [S,H,J,D] of the source; mask [S,1,1,J] is True at real tokens.
+        """
+        if not self.schemes:
+            return None
+        sources, targets = self.lengths.double()
+        lengths = None if mask is None else mask.sum(-1).flatten()
+        return CrossSpan(
+            start, tokens.shape[1], tokens.device, lengths, keys.shape[2],
+            ratio=sources / targets, hypotheses=len(tokens) // len(keys),
+        )  # fmt: skip
 
 
 class Transformer(OrderedTranslator):
@@ -31,6 +64,7 @@ class Transformer(OrderedTranslator):
     """
 
     has_transformer_layers = True
+    has_cross_positions = True
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
@@ -43,10 +77,12 @@ class Transformer(OrderedTranslator):
         self.encoder_norm, self.decoder_norm = reading.last_norm(), Residual.of(config, causal=True).last_norm()
         self.output = self.build_output(config)
         self.attach_schemes()
+        self.cross = CrossPositions(self.build_schemes("decoder.cross"))
+        self.cross_views = join(list(self.cross.schemes), config.decoder.layers)
         self.join_positions()
 
     def join_positions(self, trained: tuple[int, int] | None = None) -> None:
-        """Join the views of the position schemes, which may have changed, at inference.
+        """Join the views of the position schemes of both sides, which may have changed, at inference.
 
         Args:
             trained: tokens of the longest source and target of training, for `Temperature`; None: logits stay.
@@ -106,6 +142,11 @@ class Transformer(OrderedTranslator):
         encoded: Tensor = self.encoder_norm(x)
         return encoded
 
+    def learn_lengths(self, source: int, target: int) -> None:
+        """See `TranslationModel`."""
+        if self.cross.schemes:
+            self.cross.lengths.copy_(torch.tensor([source, target]))
+
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
         memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
@@ -123,10 +164,11 @@ class Transformer(OrderedTranslator):
         """
         span = Span(state.length, tokens.shape[1], tokens.device, lengths, origin=self.target.origin)
         x, state.carry = self.target(tokens, span, state.carry)
-        for layer, view, cache, memory in zip(
-            self.decoder, self.decoder_views, state.caches, state.memory, strict=True
+        cross_span = self.cross.span(state.length, tokens, state.memory[0][0], state.memory_mask)
+        for layer, view, cross_view, cache, memory in zip(
+            self.decoder, self.decoder_views, self.cross_views, state.caches, state.memory, strict=True
         ):
-            x = layer(x, view, span, cache, memory, state.memory_mask)
+            x = layer(x, view, span, cache, memory, state.memory_mask, cross_view, cross_span)
         state.length += tokens.shape[1]
         hidden: Tensor = self.decoder_norm(x)
         return hidden

@@ -18,9 +18,15 @@ from posnmt.base.files import replacing
 from posnmt.model.slices import slice_like
 
 
+def stored(model: nn.Module) -> dict[str, Tensor]:
+    """What files hold of a model: its parameters, shared ones once, and buffers that do not follow from its config."""
+    saved = model.state_dict(keep_vars=True).keys()
+    return {**dict(model.named_parameters()), **{name: each for name, each in model.named_buffers() if name in saved}}
+
+
 def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
     """Write the weights of a model, shared matrices once, with metadata in the file's header."""
-    named = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+    named = {name: tensor.detach().cpu().contiguous() for name, tensor in stored(model).items()}
     save_tensors(named, path, about)
 
 
@@ -73,13 +79,13 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
         UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
     """
     tensors, about = read_tensors(path)
-    parameters = dict(model.named_parameters())
-    faults = [f"{name} is missing" for name in parameters if name not in tensors]
-    faults += [f"{name} is not in this model" for name in tensors if name not in parameters]
+    places = stored(model)
+    faults = [f"{name} is missing" for name in places if name not in tensors]
+    faults += [f"{name} is not in this model" for name in tensors if name not in places]
     faults += [
-        f"{name} is {list(tensors[name].shape)}, not {list(parameter.shape)}"
-        for name, parameter in parameters.items()
-        if name in tensors and tensors[name].shape != parameter.shape
+        f"{name} is {list(tensors[name].shape)}, not {list(place.shape)}"
+        for name, place in places.items()
+        if name in tensors and tensors[name].shape != place.shape
     ]
     if faults:
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
@@ -88,8 +94,8 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
             "use the config.yaml that was written with it",
         )  # fmt: skip
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(slice_like(tensors[name], parameter))
+        for name, place in places.items():
+            place.copy_(slice_like(tensors[name], place))
     return about
 
 

@@ -176,10 +176,10 @@ def for_distances(model: Model, median: float) -> Settings:
         median: length of a training sentence, in subwords.
     """
     settings: Settings = {}
-    for side in ("encoder", "decoder"):
-        choices = [choice.model_dump() for choice in getattr(model, side).position]
+    for setting, schemes in model.schemes.items():
+        choices = [choice.model_dump() for choice in schemes]
         if any(_lacks_distance(choice) for choice in choices):
-            settings[f"model.{side}.position"] = [
+            settings[f"model.{setting}"] = [
                 {**choice, "distance": distance(median)} if _lacks_distance(choice) else choice for choice in choices
             ]
     return settings
@@ -187,7 +187,7 @@ def for_distances(model: Model, median: float) -> Settings:
 
 def too_wide(model: Model, median: float) -> int | None:
     """The largest clipping distance of relative vectors that is more than half the median length; None if none is."""
-    choices = [*model.encoder.position, *model.decoder.position]
+    choices = [choice for schemes in model.schemes.values() for choice in schemes]
     distances = [int(choice.options.get("distance", 0)) for choice in choices if choice.scheme == "relative"]
     return max((distance for distance in distances if 2 * distance > median), default=None)
 

@@ -135,7 +135,7 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
 
 
 def _schemes(config: Config) -> list[str]:
-    return [choice.scheme for side in (config.model.encoder, config.model.decoder) for choice in side.position]
+    return [choice.scheme for schemes in config.model.schemes.values() for choice in schemes]
 
 
 def origins(config: Config) -> list[plugins.Origin]:

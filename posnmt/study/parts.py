@@ -20,8 +20,8 @@ def names_of(model: dict[str, Any]) -> Iterator[Name]:
     if isinstance(model.get("system"), str):
         yield "system", model["system"]
     filled = with_names(model)
-    for side in ("encoder", "decoder"):
-        for each in filled.get(side, {}).get("position", []):
+    for side, name in (("encoder", "position"), ("decoder", "position"), ("decoder", "cross")):
+        for each in filled.get(side, {}).get(name, []):
             yield "scheme", each["scheme"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,17 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
 def _new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
     with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
         text = store.text
-        return build_model(config.model, text.source.size, text.target.size, text.pairs)
+        model = build_model(config.model, text.source.size, text.target.size, text.pairs)
+        model.learn_lengths(*_tokens(store.trained()))
+        return model
+
+
+def _tokens(splits: Sequence[Split]) -> tuple[int, int]:
+    """The number of source and of target tokens, with an end symbol for each line."""
+    pairs = sum(map(len, splits))
+    sides = ([split.source_lengths for split in splits], [split.target_lengths for split in splits])
+    source, target = (pairs + sum(int(each.sum()) for each in side) for side in sides)
+    return source, target
 
 
 def batch_plan(train: Train, corpus: Corpus) -> BatchPlan:

@@ -241,10 +241,11 @@ def for_resuming(written: Written | None, run: Run) -> Config:
     if not _same_budget(written, run) and "train.steps" in run.record.get("chosen", {}):
         begun["train"].pop("steps", None)  # they were planned for another budget
     tree = merge(begun, written.tree)
-    for side in ("encoder", "decoder"):
-        if defaults.is_set(tree, f"model.{side}.position"):  # else one of them is no section: refused below
+    for setting in run.config.model.schemes:
+        if defaults.is_set(tree, f"model.{setting}"):  # else one of them is no section: refused below
+            side, name = setting.split(".")
             stack = tree["model"][side]
-            stack["position"] = _begun_with(begun["model"][side]["position"], stack["position"])
+            stack[name] = _begun_with(begun["model"][side][name], stack[name])
     return from_tree(tree, written.path, written.lines)
 
 

@@ -26,7 +26,7 @@ from posnmt.data.text import text_hash
 from posnmt.model.base import TranslationModel
 from posnmt.model.positions import scheme_class
 from posnmt.model.slices import full_tensor, slice_like
-from posnmt.model.weights import read_tensors
+from posnmt.model.weights import read_tensors, stored
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
 from posnmt_position.registry import split
@@ -34,12 +34,11 @@ from posnmt_position.registry import split
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
 
-_SIDES = {"source": "encoder", "target": "decoder"}
+_SCHEMES = {"source": "encoder.position", "target": "decoder.position", "cross": "decoder.cross"}
+"""Part of a model -> the setting that lists its schemes."""
 
 _TEXT = ("source_language", "target_language", "tokenise", "truecase")
 """Settings of `data` that belong to the text pipeline."""
-
-_POSITIONS = ("model.encoder.position", "model.decoder.position")
 
 
 def with_origin(tree: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -69,17 +68,17 @@ def with_origin(tree: dict[str, Any], base: Path) -> dict[str, Any]:
 def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     """The `model` section of the run, without what a configuration replaces by a name."""
     left_out: set[str] = set()
-    sides = {
-        side: {**begun[side], "position": [_whole(choice) for choice in begun[side]["position"]]}
-        for side in ("encoder", "decoder")
-    }
+    sides = {side: dict(begun[side]) for side in ("encoder", "decoder")}
+    places = [setting.split(".") for setting in _SCHEMES.values()]
+    for side, name in places:
+        sides[side][name] = [_whole(choice) for choice in begun[side][name]]
     if is_set(tree, "model.system") or is_set(tree, "model.architecture"):
         left_out |= {"system", "without", "architecture", "options"}
-    elif any(is_set(tree, key) for key in _POSITIONS):
+    elif any(is_set(tree, f"model.{setting}") for setting in _SCHEMES.values()):
         left_out |= {"system", "without"}
     if is_set(tree, "model.system") or is_set(tree, "model.without"):
-        for side in sides.values():
-            del side["position"]
+        for side, name in places:
+            del sides[side][name]
     if is_set(tree, "model.size"):
         size = SIZES.get(str(tree["model"]["size"]), {})
         left_out |= {"size", *(key for key in size if key not in sides)}
@@ -135,7 +134,7 @@ def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> di
     grown = {(old.size, new.size) for old, new in ((before.source, text.source), (before.target, text.target))}
     names = dict(_origins(model, begun.config.model))
     new = []
-    for name, parameter in model.named_parameters():
+    for name, parameter in stored(model).items():
         origin = names[name]
         if origin not in tensors:
             new.append(name)
@@ -148,7 +147,9 @@ def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> di
         "path": str(begun.folder),
         "weights": sha256_of(weights),
         "system": begun.config.model.system,
-        "positions": {side: [each.scheme for each in _choices(begun.config.model, side)] for side in _SIDES.values()},
+        "positions": {
+            place: [each.scheme for each in choices] for place, choices in begun.config.model.recorded_schemes.items()
+        },
         "updates": about.get("step"),
         "copied": len(names) - len(new),
         "new": new,
@@ -175,27 +176,22 @@ def described(taken: dict[str, Any]) -> Iterator[str]:
 def _grouped(names: Sequence[str]) -> list[str]:
     counts: dict[str, int] = {}
     for name in names:
-        scheme = re.match(r"(source|target)\.schemes\.\d+", name)
+        scheme = re.match(r"(source|target|cross)\.schemes\.\d+", name)
         part = scheme[0] if scheme else name
         counts[part] = counts.get(part, 0) + 1
     return [f"{part} ({count} tensors)" if count > 1 else part for part, count in counts.items()]
 
 
 def _origins(model: TranslationModel, begun: Model) -> Iterator[tuple[str, str | None]]:
-    """For the name of each parameter, the name of the same one in a run; None: it belongs to a scheme of its own."""
-    for name, _ in model.named_parameters():
-        scheme = re.match(r"(source|target)\.schemes\.(\d+)\.", name)
+    """For the name of each tensor, the name of the same one in a run; None: it belongs to a scheme of its own."""
+    for name in stored(model):
+        scheme = re.match(r"(source|target|cross)\.schemes\.(\d+)\.", name)
         if scheme is None:
             yield name, name
             continue
-        side = _SIDES[scheme[1]]
-        place = _place(_choices(model.config, side)[int(scheme[2])], _choices(begun, side))
+        setting = _SCHEMES[scheme[1]]
+        place = _place(model.config.schemes[setting][int(scheme[2])], begun.schemes[setting])
         yield name, None if place is None else f"{scheme[1]}.schemes.{place}.{name[scheme.end() :]}"
-
-
-def _choices(model: Model, side: str) -> list[SchemeChoice]:
-    chosen: list[SchemeChoice] = getattr(model, side).position
-    return chosen
 
 
 def _place(choice: SchemeChoice, others: Sequence[SchemeChoice]) -> int | None:

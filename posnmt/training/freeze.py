@@ -10,7 +10,10 @@ from posnmt.base.errors import UserError, nearest, raise_all
 from posnmt.model.base import TranslationModel
 
 _PUBLIC = (
-    (r"(source|target)\.schemes\.", {"source": "position.encoder.", "target": "position.decoder."}),
+    (
+        r"(source|target|cross)\.schemes\.",
+        {"source": "position.encoder.", "target": "position.decoder.", "cross": "position.cross."},
+    ),
     (r"(source|target)\.(?:table\.|(?=weight$))", {"source": "embeddings.source.", "target": "embeddings.target."}),
     (r"(encoder|decoder)\.(?=\d)", {"encoder": "encoder.layers.", "decoder": "decoder.layers."}),
     (r"(encoder|decoder)_(?=norm\.)", {"encoder": "encoder.", "decoder": "decoder."}),

@@ -22,6 +22,7 @@ from torch import nn
 from posnmt.model.attention import CrossAttention
 from posnmt.model.layers import DecoderLayer, EncoderLayer
 from posnmt.model.slices import full_tensor
+from posnmt.model.weights import stored
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -47,13 +48,13 @@ def shard(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 def copy_unsharded(sharded: nn.Module, plain: nn.Module | None) -> None:
-    """Copy all weights of a sharded module into a plain one of the same class; a collective operation.
+    """Copy all that files hold of a sharded module into a plain one of the same class; a collective operation.
 
     Args:
         plain: None in processes that need no copy.
     """
-    places = dict(plain.named_parameters()) if plain is not None else {}
-    for name, parameter in sharded.named_parameters():
-        tensor = full_tensor(parameter.detach())
+    places = stored(plain) if plain is not None else {}
+    for name, slice in stored(sharded).items():
+        tensor = full_tensor(slice.detach())
         if plain is not None:
             places[name].data.copy_(tensor)

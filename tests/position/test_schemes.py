@@ -66,7 +66,7 @@ def test_a_class_may_be_registered(monkeypatch):
     assert scheme_class("rope").__name__ == "Rope"
     assert plugins.origin("scheme", "rope") is None
     assert settings(encoder={}, decoder={"position": [{"scheme": "outside", "rate": 0.1}]}).decoder.layers == 2
-    faults = check([SchemeChoice(scheme="outside")], stacks(settings())["encoder"])
+    faults = check([SchemeChoice(scheme="outside")], stacks(settings())["encoder.position"])
     assert faults == [(0, "outside forgets what comes late, so it cannot serve the encoder")]
 
 

@@ -124,7 +124,7 @@ def _alone(name: str) -> dict[str, Any]:
     choice = SchemeChoice(scheme=name)
     return {
         side: {"position": [] if check([choice], stack) else [{"scheme": name}]}
-        for side, stack in stacks(settings()).items()
+        for side, stack in ((name, stacks(settings())[f"{name}.position"]) for name in ("encoder", "decoder"))
     }
 
 

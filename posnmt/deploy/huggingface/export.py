@@ -19,6 +19,7 @@ from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 from posnmt.model.base import TranslationModel
+from posnmt.model.weights import stored
 
 SERVES = frozenset(
     [
@@ -54,7 +55,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
         architectures=[PosnmtForConditionalGeneration.__name__],
         dtype="float32",
     ).save_pretrained(folder)
-    weights = {f"model.{name}": value.detach().contiguous() for name, value in model.float().named_parameters()}
+    weights = {f"model.{name}": value.detach().contiguous() for name, value in stored(model.float()).items()}
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     text.save(folder)
     PosnmtTokenizer(str(folder / "text.json")).save_pretrained(folder)

@@ -28,6 +28,7 @@ from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.model.base import State
 from posnmt.model.registry import build_undrawn
+from posnmt.model.weights import stored
 from posnmt.translate.subwords import output_limit
 
 WEIGHTS = "model.safetensors"
@@ -149,11 +150,11 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             raise TypeError(f"posnmt's from_pretrained does not know {', '.join(unknown) or arguments}")
         model = cls(config or PosnmtConfig.from_pretrained(place, **hub))
         path = cached_file(place, WEIGHTS, **hub)
-        parameters = dict(model.named_parameters(remove_duplicate=False))
+        places = {**stored(model), **dict(model.named_parameters(remove_duplicate=False))}
         tensors = load_file(path)
-        given = {id(parameters[name]) for name in tensors if name in parameters}
-        faults = [f"{name} is missing" for name, parameter in parameters.items() if id(parameter) not in given]
-        faults += [f"{name} is not in this model" for name in tensors if name not in parameters]
+        given = {id(places[name]) for name in tensors if name in places}
+        faults = [f"{name} is missing" for name, place in places.items() if id(place) not in given]
+        faults += [f"{name} is not in this model" for name in tensors if name not in places]
         if faults:
             raise ValueError(f"{path} has the weights of another model: {'; '.join(faults[:3])}")
         model.load_state_dict(tensors, strict=False)

@@ -18,7 +18,7 @@ from posnmt.model.state import DecoderState
 from posnmt.model.transformer import Transformer, cross_attention
 from posnmt_position.linear import Linear
 from posnmt_position.options import Options, option
-from posnmt_position.seam import Span
+from posnmt_position.seam import CrossSpan, LayerPositions, Span
 
 CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 """The kinds of recurrent cell by the names of the option."""
@@ -131,20 +131,28 @@ class DoubleDecoderLayer(DecoderLayer):
         (keys, values), (word_keys, word_values) = self.recurrent.remember(recurrent), self.cross.remember(words)
         return torch.cat([keys, word_keys], dim=2), torch.cat([values, word_values], dim=2)
 
-    def attend(self, h: Tensor, refined: Tensor, memory: tuple[Tensor, Tensor], memory_mask: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        h: Tensor,
+        refined: Tensor,
+        memory: tuple[Tensor, Tensor],
+        memory_mask: Tensor | None,
+        view: LayerPositions,
+        span: CrossSpan | None,
+    ) -> Tensor:
         """See `DecoderLayer`; the memory is that of `remember`."""
         keys, values = memory
         words = keys[:, :, self.states :], values[:, :, self.states :]
         mask = None if memory_mask is None else memory_mask[..., self.states :]
         if self.recurrent is None:
-            return super().attend(h, refined, words, mask)
+            return super().attend(h, refined, words, mask, view, span)
         states = keys[:, :, : self.states], values[:, :, : self.states]
         if self.gate is not None:
             attended, recurrent = self.cross(refined, words, mask), self.recurrent(refined, states, None)
             share = self.gate(torch.cat([attended, recurrent], dim=-1)).sigmoid()
             return self.add(h, share * attended + (1 - share) * recurrent, self.cross_norm)
         assert self.recurrent_norm is not None
-        h = super().attend(h, refined, words, mask)
+        h = super().attend(h, refined, words, mask, view, span)
         return self.add(h, self.recurrent(self.read(h, self.recurrent_norm), states, None), self.recurrent_norm)
 
 
@@ -161,6 +169,7 @@ class DoublyEncodedTransformer(Transformer):
     """
 
     Settings = Settings
+    has_cross_positions = False
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         self.settings = settings = Settings(**config.options)

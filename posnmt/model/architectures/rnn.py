@@ -223,5 +223,5 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 def foreign_parts(config: Model) -> Faults:
     """Faults for settings of a `model` section that a recurrent model does not support."""
     what = f"{config.architecture} has order information by its recurrence and takes no position schemes; write []"
-    positions = [((side, "position"), what) for side in ("encoder", "decoder") if getattr(config, side).position]
+    positions = [(tuple(place.split(".")), what) for place, schemes in config.schemes.items() if schemes]
     return [*positions, *foreign_settings(config)]

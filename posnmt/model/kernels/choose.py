@@ -34,7 +34,7 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
     view reads the attention weights or if they are faster.
     """
     q, k, v, view, span, mask, _, dropout, _ = attention
-    if _is_long(q, k, view, dropout):
+    if not attention.is_cross and _is_long(q, k, view, dropout):
         return attend_in_blocks
     if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and attention.distance_vectors is not None:
         return _by_distance_vectors

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from posnmt_position.distance_vectors import ByDistanceVectors, DistanceVectors
-from posnmt_position.seam import LayerPositions, Span
+from posnmt_position.seam import CrossSpan, LayerPositions, Span
 
 
 class Attention(NamedTuple):
@@ -39,6 +39,11 @@ class Attention(NamedTuple):
     unrotated: tuple[Tensor, ...] = ()
 
     @property
+    def is_cross(self) -> bool:
+        """Whether queries and keys are of two sequences, so that no diagonal has one offset."""
+        return isinstance(self.span, CrossSpan)
+
+    @property
     def bias(self) -> Tensor | None:
         """The sum of the views' logit terms."""
         read_q, read_k = *self.unrotated, *(self.q, self.k)[len(self.unrotated) :]
@@ -53,7 +58,7 @@ class Attention(NamedTuple):
     def distance_vectors(self) -> DistanceVectors | None:
         """The vectors for clipped distances, if the views add these and nothing else, and mask no keys; else None."""
         adding = {*self.view.biasing, *self.view.adding}
-        if len(adding) != 1 or self.view.hiding or self.view.temperature is not None:
+        if len(adding) != 1 or self.view.hiding or self.view.temperature is not None or self.is_cross:
             return None
         view = adding.pop()
         return view.distance_vectors() if isinstance(view, ByDistanceVectors) else None

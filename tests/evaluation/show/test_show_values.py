@@ -340,7 +340,7 @@ def test_every_scheme_can_be_shown(measure, name):
             assert any(value is not None for value in values), chart.name
             assert all(len(curve.values) == len(chart.labels) for _, curve in chart.columns())
             assert chart.alternative.count(". Its data are in ") == 1
-    assert stacks(model.config)["encoder"].heads == 4
+    assert stacks(model.config)["encoder.position"].heads == 4
 
 
 def test_the_api_has_the_same_values(runs):
