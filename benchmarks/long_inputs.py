@@ -31,7 +31,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.parallel.cores import ENVIRONMENT
 
 os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 

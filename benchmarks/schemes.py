@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.parallel.cores import ENVIRONMENT
 
 os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 

@@ -279,7 +279,7 @@ GROUPS = {
 
 def search_options() -> str:
     """The settings of search that Python takes, as TypedDicts, since mypy sees none that are made at run time."""
-    from posnmt.config.offered import kind, offered
+    from posnmt.config.marks import kind, offered
     from posnmt.config.schema import Decode
 
     parts = []
@@ -297,7 +297,7 @@ def search_options() -> str:
 
 def _annotation(field: Any) -> str:
     """The type of a setting as Python writes it; a section is a mapping."""
-    from posnmt.config.offered import kind
+    from posnmt.config.marks import kind
 
     types, choices, _ = kind(field)
     literal = [f"Literal[{', '.join(json.dumps(each) for each in choices)}]"] if choices else []

@@ -6,7 +6,7 @@ Environment variables for PyTorch are set as by the command line, where PyTorch 
 import os
 import sys
 
-from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.parallel.cores import ENVIRONMENT
 
 if "torch" not in sys.modules:
     os.environ.update({**ENVIRONMENT, **os.environ})

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin,
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
-from posnmt.base.errors import UserError, quoted, raise_all
+from posnmt.base.errors import UserError, combined, quoted
 from posnmt.base.files import validator
 from posnmt.config.numbers import exact
 
@@ -96,8 +96,7 @@ def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> A
     try:
         return _exact(kind).validate_python(value)
     except ValidationError as error:
-        raise_all([_fault(problem, name, todo) for problem in error.errors()])
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined([_fault(problem, name, todo) for problem in error.errors()]) from None
 
 
 @cache

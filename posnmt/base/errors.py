@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +88,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in signs)
 
 
-def raise_all(faults: list[UserError]) -> None:
-    """Raise a single fault, or all faults together; do nothing if the list is empty."""
-    if len(faults) == 1:
-        raise faults[0]
+def combined(faults: Sequence[UserError]) -> UserError:
+    """One error for one or more faults."""
+    return faults[0] if len(faults) == 1 else UserErrors(faults)
+
+
+def raise_all(faults: Sequence[UserError]) -> None:
+    """Raise all faults as one error; do nothing if there are none."""
     if faults:
-        raise UserErrors(faults)
+        raise combined(faults)
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:

@@ -63,7 +63,7 @@ def as_json(tree: Any) -> bytes:
 
 def write_json(path: Path, tree: Any) -> None:
     """Replace a JSON file."""
-    write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, as_json(tree).decode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,10 +68,6 @@ class Origin:
         """The distribution with its version, or the module and object."""
         return self.target if self.distribution is None else f"{self.distribution} {self.version}"
 
-    def as_json(self) -> dict[str, str | None]:
-        """The origin as a run's record has it."""
-        return asdict(self)
-
 
 _loaded: dict[tuple[str, str], tuple[Origin, Any]] = {}
 """Kind and name -> the origin of a part that was loaded, and the part."""
@@ -95,14 +91,10 @@ def is_class(name: str) -> bool:
     return ":" in name
 
 
-def allow(names: Iterable[str]) -> None:
-    """Allow classes in this process and in those that it starts."""
-    if added := {*names}:
-        os.environ[VARIABLE] = " ".join(sorted({*os.environ.get(VARIABLE, "").split(), *added}))
-
-
 def admit(names: Iterable[str], where: str | Path | None = None) -> None:
-    """Allow the classes among the names, where the context allows them; nothing is imported.
+    """Check that the classes among the names are allowed; nothing is imported.
+
+    Where the context allows classes, they are then allowed in this process and in those that it starts.
 
     Raises:
         UserError: some are not allowed, or do not have the form `module:Class`.
@@ -112,10 +104,11 @@ def admit(names: Iterable[str], where: str | Path | None = None) -> None:
         module, _, attribute = name.partition(":")
         if not all(word.isidentifier() for word in (*module.split("."), *attribute.split("."))):
             raise UserError(f"{name!r} does not name a class", where, "write module:Class, such as my_package:Mine")
-    if _allowing.get():
-        allow(classes)
-    strange = sorted(classes - {*os.environ.get(VARIABLE, "").split()})
-    if strange:
+    allowed = {*os.environ.get(VARIABLE, "").split()}
+    if classes and _allowing.get():
+        allowed |= classes
+        os.environ[VARIABLE] = " ".join(sorted(allowed))
+    if strange := sorted(classes - allowed):
         raise UserError(
             f"{', '.join(strange)} would run code from outside posnmt, and no installed package offers it by a name",
             where,
@@ -128,7 +121,13 @@ def admit(names: Iterable[str], where: str | Path | None = None) -> None:
 
 def installed(kind: str) -> list[Origin]:
     """The parts that installed packages offer, by name."""
-    return sorted(map(_of_entry_point, _entry_points(kind)), key=lambda origin: (origin.name, origin.shown))
+    offered = (
+        Origin(
+            kind, each.name, f"{each.module}:{each.attr}", *((each.dist.name, each.dist.version) if each.dist else ())
+        )
+        for each in _entry_points(kind)
+    )
+    return sorted(offered, key=lambda origin: (origin.name, origin.shown))
 
 
 def names(kind: str) -> list[str]:
@@ -233,12 +232,6 @@ def _changed(path: str) -> int | None:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
         return None
-
-
-def _of_entry_point(point: EntryPoint) -> Origin:
-    kind = next(kind for kind, group in GROUPS.items() if group == point.group)
-    target, dist = f"{point.module}:{point.attr}", point.dist
-    return Origin(kind, point.name, target, dist.name if dist else None, dist.version if dist else None)
 
 
 def _with_distribution(part: Origin) -> Origin:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from pkgutil import resolve_name
 from typing import Any
 
 import click
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
-from posnmt.base.named import named
 
 COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -217,7 +217,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command by its name."""
         if cmd_name in self.found and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = named(self.found[cmd_name])
+            self.commands[cmd_name] = resolve_name(self.found[cmd_name])
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(

@@ -18,7 +18,7 @@ import click
 
 from posnmt.base.errors import UserError
 from posnmt.base.extras import requires
-from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.parallel.cores import ENVIRONMENT
 from posnmt.base.version import __version__
 from posnmt.cli.group import COMMAND, Group, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
 from posnmt.run.options import HINTS, SETS, TrainOptions

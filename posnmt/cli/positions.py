@@ -43,7 +43,7 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         return None
     from pydantic import ValidationError
 
-    from posnmt.base.errors import UserError, quoted, raise_all, refuse_unknown
+    from posnmt.base.errors import UserError, combined, quoted, refuse_unknown
     from posnmt.config.numbers import in_digits
     from posnmt.config.schema import Decode, Positions
     from posnmt.config.yaml import faults
@@ -64,5 +64,4 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         # as text of the command line, which a configuration would not accept as a number
         return Decode.model_validate({"positions": chosen}, strict=False).positions.model_dump()
     except ValidationError as error:
-        raise_all(faults(error, Decode, None, {}))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined(faults(error, Decode, None, {})) from None

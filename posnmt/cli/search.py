@@ -13,7 +13,7 @@ from posnmt.base.errors import UserError
 from posnmt.cli.group import NumberRange
 
 if TYPE_CHECKING:
-    from posnmt.config.offered import Option
+    from posnmt.config.marks import Option
 
 
 class SearchCommand(click.Command):
@@ -46,7 +46,7 @@ class SearchCommand(click.Command):
 
 def search_options(door: str) -> list[click.Parameter]:
     """The options of search that a command takes; see `SearchCommand`."""
-    from posnmt.config.offered import offered
+    from posnmt.config.marks import offered
     from posnmt.config.schema import Decode
 
     taken = offered(Decode, lambda on: getattr(on, door))
@@ -55,7 +55,7 @@ def search_options(door: str) -> list[click.Parameter]:
 
 def _option(option: Option, help_: str = "{}; default: the run's config") -> click.Parameter:
     """An option of the command line; `help_` says when it counts."""
-    from posnmt.config.offered import kind
+    from posnmt.config.marks import kind
 
     flag = _flag(option.name)
     text = [option.about, *(f"{value}: {what}" for value, what in option.on.also.items())]
@@ -73,7 +73,7 @@ def _flag(name: str) -> str:
 
 def _value(option: Option) -> dict[str, Any]:
     """The values of an option, as click describes them; a list of texts stands in a file, one a line."""
-    from posnmt.config.offered import kind
+    from posnmt.config.marks import kind
 
     types, choices, limits = kind(option.field)
     if list[str] in types:
@@ -94,7 +94,7 @@ def _value(option: Option) -> dict[str, Any]:
 
 def _of_section(option: Option) -> Iterator[click.Parameter]:
     """The flag that asks for a section, and the options of its settings."""
-    from posnmt.config.offered import kind, offered
+    from posnmt.config.marks import kind, offered
 
     flag = option.on.flag
     yield click.Option([flag, option.name], is_flag=True, default=None, help=option.about)
@@ -108,7 +108,7 @@ def chosen_search(options: dict[str, Any], door: str = "cli") -> dict[str, Any]:
     Raises:
         UserError: settings of a section without its flag, a beam for samples, or a file that cannot be read.
     """
-    from posnmt.config.offered import kind, offered
+    from posnmt.config.marks import kind, offered
     from posnmt.config.schema import Decode
 
     chosen = {}

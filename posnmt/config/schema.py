@@ -19,9 +19,8 @@ from pydantic import (
 )
 
 from posnmt.base.version import FORMAT, format_fault
-from posnmt.config.marks import Chosen, MayChange, OfWeights
+from posnmt.config.marks import Chosen, MayChange, OfWeights, On
 from posnmt.config.numbers import as_number
-from posnmt.config.offered import On
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
 

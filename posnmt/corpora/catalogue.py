@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from posnmt.base.errors import UserError, raise_all, refuse_unknown
+from posnmt.base.errors import UserError, combined, refuse_unknown
 from posnmt.config.yaml import Section, faults, read_yaml
 from posnmt.corpora.spec import Languages, Remote, TestSet
 
@@ -54,8 +54,7 @@ def catalogue() -> dict[str, Entry]:
     try:
         return TypeAdapter(dict[str, Entry]).validate_python(tree)
     except ValidationError as error:
-        raise_all(faults(error, Entry, path, lines))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined(faults(error, Entry, path, lines)) from None
 
 
 def entry(name: str) -> Entry:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from posnmt.base.errors import UserError, quoted, raise_all
+from posnmt.base.errors import UserError, combined, quoted
 from posnmt.config.yaml import Section, faults
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
@@ -165,5 +165,4 @@ def spec(tree: dict[str, Any]) -> Corpus:
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        raise_all(faults(error, model, None, {}))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined(faults(error, model, None, {})) from None

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from posnmt.base import plugins
-from posnmt.base.errors import UserError, raise_all
+from posnmt.base.errors import UserError, combined, raise_all
 from posnmt.config.schema import Config
 from posnmt.config.systems import SIZES, SYSTEMS, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml, written_yaml
@@ -60,8 +60,7 @@ def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | Non
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
-        raise_all(faults(error, Config, path, lines or {}))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined(faults(error, Config, path, lines or {})) from None
     plugins.admit(_schemes(config), path)
     raise_all(_model_faults(config, path, lines or {}))
     base = Path() if path is None else path.parent

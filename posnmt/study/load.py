@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from posnmt.base import plugins
-from posnmt.base.errors import UserError, UserErrors, nearest, quoted, raise_all
+from posnmt.base.errors import UserError, UserErrors, combined, nearest, quoted, raise_all
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.evaluation.analyse.bins import bins_from_edges
@@ -111,8 +111,7 @@ def _validated(tree: dict[str, Any], path: Path, lines: Lines) -> Recipe:
     try:
         return Recipe.model_validate(tree)
     except ValidationError as error:
-        raise_all(faults(error, Recipe, path, lines))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+        raise combined(faults(error, Recipe, path, lines)) from None
 
 
 def recipe_file(name: str, where: str | None = None) -> Path:

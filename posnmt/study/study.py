@@ -8,6 +8,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,7 @@ def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say
         steps = "analyses" if part.kind == "metric" else "trainings"
         for change in changed_parts(_parts_before(out), [part]):
             say(f"{change}: {steps} with it are run again")
-    return plan(recipe, scale, data, [part.as_json() for part in parts])
+    return plan(recipe, scale, data, [asdict(part) for part in parts])
 
 
 def load_plan(out: Path) -> Plan:

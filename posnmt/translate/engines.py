@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
-
-from posnmt.base.named import named
 
 if TYPE_CHECKING:
     from posnmt.translate.command import Chosen
@@ -34,5 +33,5 @@ def choose(
     Raises:
         UserError: no run folder, or what the engine does not serve.
     """
-    chosen: Chosen = named(ENGINES[engine])(folders, checkpoint, search, asked)
+    chosen: Chosen = resolve_name(ENGINES[engine])(folders, checkpoint, search, asked)
     return chosen

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from posnmt.base.errors import UserError, UserErrors, raise_all
-from posnmt.config.offered import offered
+from posnmt.base.errors import UserError, UserErrors, combined
+from posnmt.config.marks import offered
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
 
@@ -33,8 +33,7 @@ def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
     try:
         return Decode.model_validate({**decode.model_dump(), **chosen})
     except ValidationError as error:
-        raise_all(faults(error, Decode, None, {}))
-        raise AssertionError from error  # raise_all raised
+        raise combined(faults(error, Decode, None, {})) from None
 
 
 def unserved(serves: Collection[str], decode: Decode | None, asked: Collection[str] = ()) -> list[str]:

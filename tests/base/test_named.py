@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pkgutil import resolve_name
 
 import pytest
 
-from posnmt.base.named import named
 from posnmt.cli.main import COMMANDS
 from posnmt.deploy.documents.formats import FORMATS
 from tests.support.commands import refused
@@ -30,7 +30,7 @@ def loaded(*arguments: str) -> set[str]:
 
 
 def test_a_command_is_called_what_the_table_says():
-    assert {name: named(path).name for name, path in COMMANDS.items()} == {name: name for name in COMMANDS}
+    assert {name: resolve_name(path).name for name, path in COMMANDS.items()} == {name: name for name in COMMANDS}
 
 
 def test_a_name_that_is_none_is_compared_with_all():
@@ -40,7 +40,7 @@ def test_a_name_that_is_none_is_compared_with_all():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_has_its_reader(name):
-    assert callable(named(FORMATS[name].reader))
+    assert callable(resolve_name(FORMATS[name].reader))
 
 
 def test_help_imports_nothing_that_takes_long():

@@ -105,7 +105,8 @@ def test_a_class_is_imported_only_where_it_is_allowed(site):
 
 def test_the_distribution_of_a_class_is_found(site):
     offers(site)
-    plugins.allow(["mine_a:Mine"])
+    with plugins.allowing():
+        plugins.admit(["mine_a:Mine"])
     scheme_class("mine_a:Mine")
     origin = plugins.origin("scheme", "mine_a:Mine")
     assert (origin.distribution, origin.version) == ("pos-mine", "1.0")

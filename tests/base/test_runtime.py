@@ -6,7 +6,7 @@ import os
 
 from click.testing import CliRunner
 
-from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.parallel.cores import ENVIRONMENT
 from posnmt.cli.main import main
 
 

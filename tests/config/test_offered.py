@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from posnmt.cli.search import search_options
-from posnmt.config.offered import On, kind, offered
+from posnmt.config.marks import On, kind, offered
 from posnmt.config.schema import Decode, Sampling
 from posnmt.deploy.server.own import OPTIONS, Query
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.named import named
 from posnmt.config.schema import Decode, Positions, Sampling
 from posnmt.deploy.engines.ctranslate2 import SERVES
 from posnmt.translate.engines import ENGINES
@@ -25,7 +26,7 @@ def test_engines_name_what_exists():
     assert OTHERS.keys() == Decode.model_fields.keys()
     assert {*Decode.model_fields} <= Translator.serves <= EVERYTHING
     assert SERVES <= EVERYTHING
-    assert all(callable(named(path)) for path in ENGINES.values())
+    assert all(callable(resolve_name(path)) for path in ENGINES.values())
 
 
 @pytest.mark.parametrize("serves", [Translator.serves, SERVES, frozenset()], ids=["torch", "ctranslate2", "nothing"])

@@ -1,8 +1,16 @@
-"""The number of cores that this process may use."""
+"""The cores that this process may use, and the environment variables for its threads."""
 
 from __future__ import annotations
 
 import os
+
+ENVIRONMENT = {
+    # Idle threads sleep: on a busy machine, spinning threads would take cores from working ones.
+    "OMP_WAIT_POLICY": "passive",
+    # Large tensors use huge pages if Linux offers them, for fewer page faults and address look-ups.
+    "THP_MEM_ALLOC_ENABLE": "1",
+}
+"""Defaults for a CPU, which PyTorch and OpenMP read when they are loaded; what the user has set is kept."""
 
 
 def available_cores() -> int:

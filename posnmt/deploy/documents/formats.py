@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 from posnmt.base.errors import UserError
-from posnmt.base.named import named
 from posnmt.config.writing import TWO_LETTERS, base_code
 
 if TYPE_CHECKING:
@@ -224,6 +224,6 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
     Raises:
         UserError: it is not of the format, or not safe to read.
     """
-    reader = named(FORMATS[form].reader)
+    reader = resolve_name(FORMATS[form].reader)
     document: Document = reader(data, path, languages) if FORMATS[form].bilingual else reader(data, path)
     return document

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from posnmt.config.offered import offered
+from posnmt.config.marks import offered
 from posnmt.config.schema import Decode
 from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.libretranslate import ERRORS
