@@ -19,9 +19,8 @@ from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
-from posnmt.data.lines import checked_lines, listed
+from posnmt.data.lines import checked_lines, listed, portions
 from posnmt.data.marks import mark_for
-from posnmt.data.portions import portions
 from posnmt.data.text import SideText
 from posnmt.run.run import Run
 from posnmt.translate.attention import offset_bias

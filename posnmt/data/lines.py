@@ -1,11 +1,28 @@
-"""Lines of text that a caller passes: checked as the lines of files are."""
+"""Lines as they come: passed by a caller, or arriving on a pipe or a terminal; and the portions they are translated in.
+
+Those of a pipe are given as they arrive, so that a line is processed before the next one is written. Portions are small
+at first, so that the first translations come soon.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+import select
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import BinaryIO, TypeVar
 
 from posnmt.base.errors import UserError, raise_all
+from posnmt.data.corpus import Findings, TextFile, decode_block
+from posnmt.data.unpack import LINE, too_long
+
+PAUSE = 0.05
+"""Seconds without new text after which the lines that have arrived are given."""
+
+FIRST = 250
+"""Lines of the first portion. Each is larger than the one before, up to `LARGEST`."""
+
+LARGEST = 2_000
+"""Lines that are in memory at a time and sorted by length together; batches are fuller where there are more."""
 
 T = TypeVar("T")
 
@@ -61,3 +78,68 @@ def _is_unicode(line: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def portion(done: int) -> int:
+    """The number of lines of the portion that comes after `done` lines."""
+    return min(LARGEST, done + FIRST)
+
+
+def portions(lines: Iterator[T], done: int = 0) -> Iterator[list[T]]:
+    """Lines in portions, in order.
+
+    Args:
+        done: lines that came before, so that the rest of a text has the portions that it has in the whole.
+    """
+    while group := list(islice(lines, portion(done))):
+        yield group
+        done += len(group)
+
+
+def arriving_lines(
+    stream: BinaryIO, file: TextFile, findings: Findings, size: Callable[[int], int] = portion
+) -> Iterator[list[str]]:
+    """Groups of lines, as `decode_lines` gives them: what had arrived when the writer paused.
+
+    Args:
+        stream: an open binary stream such as `sys.stdin.buffer`.
+        file: names the stream in messages.
+        findings: collects faults.
+        size: the most lines of a group, by the number of lines that came before.
+    """
+    first = 1
+    for raws in _groups(stream, file, size):
+        yield decode_block(raws, first, file, findings, True)
+        first += len(raws)
+
+
+def _groups(stream: BinaryIO, file: TextFile, size: Callable[[int], int]) -> Iterator[list[bytes]]:
+    """Groups of complete lines with their line ends; the last line may lack one."""
+    done = 0
+    lines: list[bytes] = []
+    begun: list[bytes] = []  # parts of a line whose end has not arrived
+    ended = False
+    while not ended:
+        chunk = stream.read1(1 << 20)  # type: ignore[attr-defined]
+        ended = not chunk
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            lines.append(b"".join([*begun, end, b"\n"]))
+            begun = []
+        begun.append(rest)
+        if sum(map(len, begun)) > LINE:
+            raise too_long(file.path, done + len(lines) + 1)
+        if ended and any(begun):
+            lines.append(b"".join(begun))
+        while len(lines) >= size(done) or (lines and (ended or not _more_is_there(stream))):
+            group, lines = lines[: size(done)], lines[size(done) :]
+            done += len(group)
+            yield group
+
+
+def _more_is_there(stream: BinaryIO) -> bool:
+    """Whether text arrives within `PAUSE`, or the stream has ended; True where the system cannot tell."""
+    try:
+        return bool(select.select([stream.fileno()], [], [], PAUSE)[0])
+    except (OSError, ValueError):  # no file descriptor, or one that this system cannot wait for
+        return True

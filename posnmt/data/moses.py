@@ -75,7 +75,7 @@ class MosesTokeniser:
         self._remembered = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pieces": {}, "_held": 0}
+        return self.__dict__ | {"_pieces": {}, "_remembered": 0}
 
     def tokenise(self, text: str) -> str:
         """One line as tokens separated by single blanks, exactly as sacremoses' `tokenize(text, return_str=True,

@@ -15,10 +15,8 @@ from torch.optim import Optimizer
 
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Train
-from posnmt.data.alternate import Alternating
 from posnmt.data.batch import BatchPlan, Pair
-from posnmt.data.concatenate import Concatenated
-from posnmt.data.context import InContext
+from posnmt.data.joined import Alternating, Concatenated, InContext, Joined
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.training.freeze import freeze
@@ -29,7 +27,6 @@ from posnmt.training.progress import Progress
 from posnmt.training.sharding import copy_unsharded
 
 if TYPE_CHECKING:
-    from posnmt.data.joined import Joined
     from posnmt.data.store import Split, Store
 
     Corpus = Split | Joined | Alternating

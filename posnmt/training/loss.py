@@ -2,7 +2,6 @@
 
 The projection to the vocabulary and the loss are one operation, computed in chunks of tokens: the logits of a chunk
 exist only until its loss and gradients are computed, so memory does not grow with batch x vocabulary.
-`plain_cross_entropy` is the reference for the tests.
 
 Shapes: n tokens, d model width, V vocabulary entries.
 """
@@ -14,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from posnmt.data.subword import PAD
 from posnmt.model.base import TranslationModel
@@ -67,15 +65,6 @@ def cross_entropy(
     """
     loss, likelihood = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
     return loss, likelihood
-
-
-def plain_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
-) -> tuple[Tensor, Tensor]:
-    """`cross_entropy` with all logits at once: the reference of its test."""
-    logits = functional.linear(hidden, weight, bias)
-    loss = functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
-    return loss, functional.cross_entropy(logits, targets, reduction="sum").detach()
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

@@ -19,10 +19,9 @@ from posnmt.base.progress import Display
 from posnmt.base.version import __version__
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.alignment import pharaoh
-from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, document_of, open_text, read_lines
+from posnmt.data.lines import arriving_lines, portions
 from posnmt.data.marks import mark_for
-from posnmt.data.portions import portions
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.run.run import Run
 from posnmt.translate.options import SPEED_ALONE, refuse_unserved, with_options

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
-from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, decode_lines
+from posnmt.data.lines import arriving_lines
 
 FILE = TextFile("input", Path("standard input"))
 

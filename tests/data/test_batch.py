@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.data.batch import BatchPlan, Cursor, collate, fit, pad
-from posnmt.data.concatenate import Concatenated
+from posnmt.data.joined import Concatenated
 from posnmt.data.subword import BOS, EOS, PAD
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
-from posnmt.data.context import InContext
+from posnmt.data.joined import InContext
 from posnmt.data.prepare import prepare
 from posnmt.data.store import SCHEMA, Split, SplitWriter
 from posnmt.data.subword import BOS

@@ -20,7 +20,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword, SubwordSampling
 from posnmt.data import corpus as corpus_module
 from posnmt.data.batch import BatchPlan
-from posnmt.data.concatenate import Concatenated
+from posnmt.data.joined import Concatenated
 from posnmt.data.prepare import prepare, sampled
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import Store

@@ -12,8 +12,8 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.data import unpack
-from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.lines import arriving_lines
 from tests.support.commands import refused
 from tests.support.little_memory import little_memory
 
@@ -78,7 +78,7 @@ def test_a_line_without_end(tmp_path, small, suffix):
 
 
 def test_a_pipe_without_line_ends(monkeypatch):
-    monkeypatch.setattr("posnmt.data.arriving.LINE", 1_000)
+    monkeypatch.setattr("posnmt.data.lines.LINE", 1_000)
     file = TextFile("input", Path("standard input"))
     lines = arriving_lines(io.BufferedReader(io.BytesIO(b"short\n" + b"x" * 2_000)), file, Findings())
     with pytest.raises(UserError, match=r"a line has more than 16,777,216 bytes \(standard input:2\)|standard input:2"):

@@ -283,7 +283,7 @@ def test_portions_and_resuming_change_nothing(trained, lines, tmp_path, monkeypa
     run(*command)
     wanted = output.read_text()
     output.unlink()
-    monkeypatch.setattr("posnmt.data.portions.FIRST", 4)
+    monkeypatch.setattr("posnmt.data.lines.FIRST", 4)
     from posnmt.translate.output import PartialOutput
 
     add = PartialOutput.add

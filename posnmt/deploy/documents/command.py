@@ -12,7 +12,7 @@ from posnmt.base.errors import UserError, existing_file
 from posnmt.base.extras import requires
 from posnmt.base.progress import Display
 from posnmt.config.schema import Decode
-from posnmt.data.portions import portions
+from posnmt.data.lines import portions
 from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
 from posnmt.translate.command import Chosen, Engine
