@@ -163,15 +163,14 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     with Display() as display:
         complete = for_training if check else for_preparing
         completed, store = prepared(complete(Written.from_file(config, settings), display.say), display.say, out)
-        whole = completed.config
-        for sentence in warnings(store, whole):
+        for sentence in warnings(store, completed.config.data):
             display.say(f"warning: {sentence}")
         for sentence in (*sampled(store), *changed(store)):
             display.say(sentence)
         if check:
             from posnmt.training.checks import check_all
 
-            check_all(whole, store, display)
+            check_all(completed.config, store, display)
     Console(stderr=True).print(table(store))
     click.echo(str(store.folder))
 

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from posnmt.base.files import PARTIAL, Digests, commit_folder, folder_digests, l
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
 from posnmt.base.version import FORMAT, __version__
-from posnmt.config.schema import Config, Data, Pairs
+from posnmt.config.schema import Config, Data, Pairs, SubwordSampling
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
@@ -93,8 +93,8 @@ def prepare(
     say: Report = report or (lambda message: None)
     for tokeniser in config.data.tokenisers:
         requires(tokeniser)
-    files = input_files(config)
-    root = _store_root(config, out)
+    files = input_files(config.data)
+    root = _store_root(config.data, out)
     signatures = _signatures(files)
     hashes = _hashes(files, say)
     inputs, key = Inputs(files, hashes, signatures), _key(config, files, hashes)
@@ -104,7 +104,7 @@ def prepare(
     if (folder / "manifest.json").exists():
         say(f"these inputs are prepared already: {folder}")
         store = Store.open(folder)
-        if differing := _other_versions(config, store):
+        if differing := _other_versions(config.data.tokenisers, store):
             todo = "to use what is installed, delete the folder and prepare again"
             say(f"warning: it was prepared with {differing}; {todo}")
         return store
@@ -123,7 +123,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
     """Prepare a store in a temporary folder, and rename it when it is complete."""
     files = inputs.files
     text, findings, held_out = learn(config, files, processes, say)
-    samplers = _samplers(config, text)
+    samplers = _samplers(config.subword.sampling, text)
     building = folder.with_name(f".{folder.name}{PARTIAL}")
     shutil.rmtree(building, ignore_errors=True)  # left by a killed process
     building.mkdir()
@@ -143,7 +143,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
             "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
             "splits": splits,
             "signs": signs({name: Split(building / f"{name}.arrow") for name in splits}, files),
-            "versions": _versions(config),
+            "versions": _versions(config.data.tokenisers),
         } | sampling
         if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
@@ -224,14 +224,14 @@ def table(store: Store) -> Table:
     return result
 
 
-def input_files(config: Config) -> Files:
+def input_files(data: Data) -> Files:
     """The input files of each split; reports all that are missing, folders, pipes or empty together."""
-    corpora = {"train": config.data.train} | ({"dev": config.data.dev} if config.data.dev else {})
+    corpora = {"train": data.train} | ({"dev": data.dev} if data.dev else {})
     files: Files = {}
     faults: list[UserError] = []
     for name, corpus in corpora.items():
         try:
-            files[name] = corpus_files(corpus, config.data.root, f"data.{name}")
+            files[name] = corpus_files(corpus, data.root, f"data.{name}")
         except UserError as fault:
             faults.append(fault)
     for file in all_files(files):
@@ -253,17 +253,17 @@ def _signatures(files: Files) -> list[tuple[int, int]]:
     return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
-def store_folder(config: Config, key: str) -> Path:
+def store_folder(data: Data, key: str) -> Path:
     """The folder of the store with a key, whether it exists or not."""
-    return _store_root(config, None) / key[:16]
+    return _store_root(data, None) / key[:16]
 
 
-def _store_root(config: Config, out: Path | None) -> Path:
+def _store_root(data: Data, out: Path | None) -> Path:
     """The folder of stores."""
     if out is not None:
         root = Path(out)
-    elif config.data.store is not None:
-        root = Path(config.data.root) / expand(config.data.store, "data.store")
+    elif data.store is not None:
+        root = Path(data.root) / expand(data.store, "data.store")
     else:
         root = Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt") / "stores"
     if root.exists() and not root.is_dir():
@@ -285,31 +285,29 @@ def _settings(config: Config) -> dict[str, Any]:
     }
     if rules:
         data["rules"] = rules
-    pairs = {}
+    more: dict[str, Any] = {}
     if config.subword.pairs is not None:
         lexicon = _lexicon(config, config.subword.pairs)
-        pairs["pairs"] = {
+        more["pairs"] = {
             "lexicon": None if lexicon is None else sha256_of(existing_file(lexicon, "lexicon")),
             "threshold": config.subword.pairs.threshold,
         }
-    sampling = {}
     if config.subword.sampling is not None:
-        sampling["sampling"] = config.subword.sampling.model_dump(mode="json")
+        more["sampling"] = config.subword.sampling.model_dump(mode="json")
     if config.subword.text is not None:
         subword: dict[str, Any] = {"text": text_hash(text_folder(config))}
         if config.subword.pieces == "extended":
             subword |= config.subword.model_dump(mode="json", include={"pieces", "character_coverage", "sample"})
     else:
         subword = config.subword.model_dump(mode="json", exclude={"text", "pieces", "pairs", "sampling"})
-    return {"data": data, "subword": subword | pairs | sampling}
+    return {"data": data, "subword": subword | more}
 
 
-def _samplers(config: Config, text: TextPipeline) -> tuple[Sampler, Sampler] | None:
-    """What draws random segmentations of source and target; None: nothing."""
-    settings = config.subword.sampling
-    return (
-        None if settings is None else (Sampler(text.source.subwords, settings), Sampler(text.target.subwords, settings))
-    )
+def _samplers(settings: SubwordSampling | None, text: TextPipeline) -> tuple[Sampler, Sampler] | None:
+    """The samplers of random segmentations of source and target; None if `subword.sampling` is not set."""
+    if settings is None:
+        return None
+    return Sampler(text.source.subwords, settings), Sampler(text.target.subwords, settings)
 
 
 def _lexicon(config: Config, pairs: Pairs) -> Path | None:
@@ -428,11 +426,11 @@ def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _other_versions(config: Config, store: Store) -> str:
-    """The packages that a store's subwords may depend on, and whose versions are others than those installed."""
+def _other_versions(tokenisers: Sequence[str], store: Store) -> str:
+    """The packages that a store's subwords may depend on and that are installed in another version now."""
     recorded = store.manifest["versions"]
     beside = ("posnmt", "python", "pyarrow")
-    installed = {name: now for name, now in _versions(config).items() if name not in beside}
+    installed = {name: now for name, now in _versions(tokenisers).items() if name not in beside}
     return ", ".join(
         f"{name} {recorded[name]} ({now} is installed)"
         for name, now in installed.items()
@@ -440,9 +438,9 @@ def _other_versions(config: Config, store: Store) -> str:
     )
 
 
-def _versions(config: Config) -> dict[str, str]:
+def _versions(tokenisers: Sequence[str]) -> dict[str, str]:
     """Versions of the software that made a store, including segmenters that were used."""
-    segmenters = [SEGMENTERS[name].packages for name in config.data.tokenisers if name in SEGMENTERS]
+    segmenters = [SEGMENTERS[name].packages for name in tokenisers if name in SEGMENTERS]
     names = ("sentencepiece", "sacremoses", "pyarrow", *itertools.chain.from_iterable(segmenters))
     packages = {name: version(name) for name in names}
     return {"posnmt": __version__, "python": platform.python_version(), **packages}

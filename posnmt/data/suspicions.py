@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.config.schema import Config
+from posnmt.config.schema import Data
 from posnmt.config.writing import EXAMPLES
 from posnmt.data.corpus import Findings, read_chunks
 from posnmt.data.offsets import sentences as sentences_of_shifts
@@ -51,9 +51,9 @@ def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> di
     return counted
 
 
-def warnings(store: Store, config: Config) -> list[str]:
+def warnings(store: Store, data: Data) -> list[str]:
     """A sentence for each sign that the corpus of a training is not what it should be."""
-    sentences, manifest, data = [], store.manifest, config.data
+    sentences, manifest = [], store.manifest
     counted, splits = manifest["signs"], manifest["splits"]
     again = counted.get("dev_pairs_in_train", 0)
     if again > OVERLAP * splits.get("dev", {}).get("kept", math.inf):

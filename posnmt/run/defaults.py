@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posnmt.config.marks import Chosen, marked
-from posnmt.config.schema import Config, Model
+from posnmt.config.schema import Config, Model, Train
 from posnmt.data.survey import Survey
 
 Tree = Mapping[str, Any]
@@ -82,15 +82,14 @@ def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             value = without_autos(value, f"{key}.")
         if name == "position" and isinstance(value, list):
-            value = [_without_distance(choice) for choice in value]
+            value = [
+                {option: each for option, each in choice.items() if (option, each) != ("distance", AUTO)}
+                if isinstance(choice, Mapping)
+                else choice
+                for choice in value
+            ]
         kept[name] = value
     return kept
-
-
-def _without_distance(choice: Any) -> Any:
-    if not isinstance(choice, Mapping) or choice.get("distance") != AUTO:
-        return choice
-    return {option: value for option, value in choice.items() if option != "distance"}
 
 
 def for_text(
@@ -233,17 +232,17 @@ def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
     return most if not seconds else min(most, max(3, int(EVALUATING * 60 * minutes / seconds)))
 
 
-def for_budget(tree: Tree, config: Config, updates: int, evaluations: int) -> Settings:
+def for_budget(tree: Tree, train: Train, updates: int, evaluations: int) -> Settings:
     """Where the rate rises and falls, and when dev is looked at, in a training of so many updates and evaluations."""
     every = -(-updates // evaluations)  # rounded up
     settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
     settings["train.average"] = 3 if evaluations >= 9 else 1
-    if config.train.schedule.type not in ("noam", "plateau"):
+    if train.schedule.type not in ("noam", "plateau"):
         if is_set(tree, "train.init"):  # the weights are no longer random
             settings["train.schedule.warmup"] = min(4000, updates // 20)
         else:
             settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
-    if config.train.schedule.type in ("constant", "inverse-square-root"):
+    if train.schedule.type in ("constant", "inverse-square-root"):
         settings["train.schedule.cooldown"] = 0.3 if updates < 1000 else 0.6
     return _left_out(tree, settings)
 

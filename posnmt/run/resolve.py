@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, combined, raise_all
-from posnmt.config.schema import Config
+from posnmt.config.schema import Config, Model
 from posnmt.config.systems import SIZES, SYSTEMS, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml, written_yaml
 
@@ -61,7 +61,7 @@ def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | Non
         config = Config.model_validate(tree)
     except ValidationError as error:
         raise combined(faults(error, Config, path, lines or {})) from None
-    plugins.admit(_schemes(config), path)
+    plugins.admit(_schemes(config.model), path)
     raise_all(_model_faults(config, path, lines or {}))
     base = Path() if path is None else path.parent
     root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
@@ -133,22 +133,22 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
     return None
 
 
-def _schemes(config: Config) -> list[str]:
-    return [choice.scheme for schemes in config.model.schemes.values() for choice in schemes]
+def _schemes(model: Model) -> list[str]:
+    return [choice.scheme for schemes in model.schemes.values() for choice in schemes]
 
 
-def origins(config: Config) -> list[plugins.Origin]:
-    """Where the parts of a checked configuration come from that are not posnmt's own, each once."""
-    system = [] if config.model.system is None else [("system", config.model.system)]
-    parts = dict.fromkeys([*system, *(("scheme", name) for name in _schemes(config))])
+def origins(model: Model) -> list[plugins.Origin]:
+    """The origins of the parts of a checked `model` section that are not posnmt's own, each once."""
+    system = [] if model.system is None else [("system", model.system)]
+    parts = dict.fromkeys([*system, *(("scheme", name) for name in _schemes(model))])
     return [origin for kind, name in parts if (origin := plugins.origin(kind, name)) is not None]
 
 
-def clashes(config: Config) -> list[str]:
-    """A sentence for each part of posnmt that a configuration names and an installed package has as well."""
+def clashes(model: Model) -> list[str]:
+    """A sentence for each part of posnmt that a `model` section names and that an installed package has as well."""
     from posnmt.model.positions import SCHEMES
 
-    named = {"scheme": {*_schemes(config)} & {*SCHEMES}, "system": {str(config.model.system)} & {*SYSTEMS}}
+    named = {"scheme": {*_schemes(model)} & {*SCHEMES}, "system": {str(model.system)} & {*SYSTEMS}}
     return [sentence for kind, own in named.items() for sentence in plugins.clashes(kind, own)]
 
 

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
@@ -31,13 +33,11 @@ from posnmt.base.files import PARTIAL, load_json, locked, read_json, validator, 
 from posnmt.base.progress import warn
 from posnmt.config.marks import MayChange, marked
 from posnmt.config.schema import Config
+from posnmt.data.exposure import read_counts, sentences_by_length, write_counts
+from posnmt.data.text import TextPipeline, text_hash
 from posnmt.run.resolve import dump, load, origins
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
 
 BEFORE = "text-before"
@@ -111,7 +111,7 @@ class Run:
         _refuse_missing(recorded, folder)
         with plugins.allowing(allow_plugins):
             config = load(folder / "config.yaml")
-        for change in changed_parts(recorded, origins(config)):
+        for change in changed_parts(recorded, origins(config.model)):
             _warn_once(f"{change} ({folder})")
         return cls(folder, config)
 
@@ -138,8 +138,6 @@ class Run:
         if before is not None:
             shutil.copytree(before, folder / BEFORE)
         if counts is not None:
-            from posnmt.data.exposure import write_counts
-
             write_counts(folder / COUNTS, counts)
         run = cls(folder, config)
         run.write_record(record)
@@ -176,8 +174,6 @@ class Run:
         Raises:
             UserError: the record does not have them, or is damaged.
         """
-        from posnmt.data.exposure import sentences_by_length
-
         place = self.folder / "record.json"
         recorded = _validated(self.record, "training_histograms", dict[str, str], {}, self.folder)
         if not recorded:
@@ -194,8 +190,6 @@ class Run:
         Raises:
             UserError: the run does not have them, or they are damaged.
         """
-        from posnmt.data.exposure import read_counts
-
         return read_counts(self.folder / COUNTS, size)
 
     @property
@@ -234,14 +228,10 @@ class Run:
 
     def text(self) -> TextPipeline:
         """The run's tokenisation and subwords."""
-        from posnmt.data.text import TextPipeline
-
         return TextPipeline.load(self.folder / "text")
 
     def text_hash(self) -> str:
         """A hash that is equal for runs whose subword ids have the same meaning."""
-        from posnmt.data.text import text_hash
-
         return text_hash(self.folder / "text")
 
     def model(self, checkpoint: str = "model") -> TranslationModel:
@@ -372,13 +362,20 @@ def refuse_existing(
 
 
 def refuse_other_config(run: Run, config: Config) -> None:
-    """Check that a resumed run was started with the same configuration, except for its end.
+    """Check that a resumed run was started with the same configuration.
+
+    Settings marked `MayChange`, such as the end of the training, locations of text, and `decode` may differ.
 
     Raises:
         UserError: names each setting that differs, with both values.
     """
+    may_differ = {*marked(Config, MayChange)}
     old, new = _flat(run.config.model_dump(mode="json")), _flat(config.model_dump(mode="json"))
-    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and not _may_differ(key)]
+    differing = [
+        key
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key) and key not in may_differ and not key.startswith((*LOCATIONS, "decode."))
+    ]
     if differing:
         shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -404,11 +401,6 @@ def refuse_other_text(run: Run, key: str) -> None:
             run.folder,
             "resume with the files that it was started with, or start a new run with another --out",
         )
-
-
-def _may_differ(key: str) -> bool:
-    """Whether a setting may differ in a resumed run: its end, its logs and such, locations, and decoding."""
-    return key in marked(Config, MayChange) or key.startswith((*LOCATIONS, "decode."))
 
 
 @contextmanager

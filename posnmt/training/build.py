@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from torch.optim import Optimizer
 
 from posnmt.base.progress import Display
-from posnmt.config.schema import Config, Train
+from posnmt.config.schema import Config, Model, Train
 from posnmt.data.batch import BatchPlan, Pair
 from posnmt.data.joined import Alternating, Concatenated, InContext, Joined
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
+from posnmt.training.device import copy_unsharded
 from posnmt.training.freeze import freeze
 from posnmt.training.gradients import Gradients, InParts, Whole
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.optimizer import make_optimizer
 from posnmt.training.progress import Progress
-from posnmt.training.sharding import copy_unsharded
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
@@ -97,7 +97,7 @@ class Training:
             return self.loss
         copy = None
         if self.fabric.is_global_zero:
-            copy = TrainingLoss(_new_model(self.config, self.store, self.fabric), self.loss.smoothing)
+            copy = TrainingLoss(_new_model(self.config.model, self.store, self.fabric), self.loss.smoothing)
         copy_unsharded(self.loss, copy)
         return copy or self.loss
 
@@ -124,7 +124,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     """
     train = config.train
     torch.manual_seed(train.seed)
-    model = _new_model(config, store, fabric)
+    model = _new_model(config.model, store, fabric)
     freeze(model, train.freeze)
     loss = TrainingLoss(model, train.label_smoothing)
     if train.compile:
@@ -135,7 +135,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not train.compile
     gradients: Gradients = InParts(fabric, loss) if alone_on_cpu else Whole(fabric, wrapped_loss, train.shard)
     wrapped_loss.train()
-    corpus = training_pairs(config, store)
+    corpus = training_pairs(train, store)
     plan = batch_plan(train, corpus)
     return Training(
         config, store, fabric, corpus, plan, loss, gradients, optimizer, wrapped_loss, wrapped_optimizer,
@@ -143,12 +143,12 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     )  # fmt: skip
 
 
-def _new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
+def _new_model(model: Model, store: Store, fabric: Fabric) -> TranslationModel:
     with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
         text = store.text
-        model = build_model(config.model, text.source.size, text.target.size, text.pairs)
-        model.learn_lengths(*_tokens(store.trained()))
-        return model
+        built = build_model(model, text.source.size, text.target.size, text.pairs)
+        built.learn_lengths(*_tokens(store.trained()))
+        return built
 
 
 def _tokens(splits: Sequence[Split]) -> tuple[int, int]:
@@ -166,13 +166,12 @@ def batch_plan(train: Train, corpus: Corpus) -> BatchPlan:
     return BatchPlan(corpus, size, unit, train.seed, train.sort_by, segmentations, train.with_replacement)
 
 
-def training_pairs(config: Config, store: Store) -> Corpus:
-    """The training corpus, with joined pairs and random segmentations where the configuration asks for them."""
-    corpora = [_with_joined(config.train, split) for split in store.trained()]
-    return Alternating(corpora) if len(corpora) > 1 else corpora[0]
-
-
-def _with_joined(train: Train, split: Split) -> Split | Joined:
+def training_pairs(train: Train, store: Store) -> Corpus:
+    """The training corpus, with the joined pairs and the random segmentations that the configuration asks for."""
+    splits = store.trained()
+    corpora: Sequence[Split | Joined] = splits
     if train.context:
-        return InContext(split, train.context)
-    return Concatenated(split, train.concatenate, train.seed) if train.concatenate else split
+        corpora = [InContext(split, train.context) for split in splits]
+    elif train.concatenate:
+        corpora = [Concatenated(split, train.concatenate, train.seed) for split in splits]
+    return Alternating(corpora) if len(corpora) > 1 else corpora[0]

@@ -119,7 +119,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
     draft = written.config({**budget, **dev})
     train = draft.data.train
     languages = language_of((train.source,)), language_of((train.target,))
-    corpus = survey(input_files(draft)["train"])
+    corpus = survey(input_files(draft.data)["train"])
     chosen = defaults.for_text(written.tree, corpus, languages, draft.train.minutes)
     config = written.config({**budget, **chosen})
     _say_chosen(say, f"from a corpus of {corpus.pairs:,} pairs", chosen)
@@ -156,7 +156,7 @@ def for_training(written: Written, say: Say) -> Completed:
     text = for_preparing(written, say)
     if "format" in written.tree:
         return text
-    require_loggers(text.config.train)
+    require_loggers(text.config.train.loggers)
     written = written.continued()
     text, store = prepared(text, say)
     split = store.split("train")
@@ -192,7 +192,7 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
     if train.epochs is not None:
         from posnmt.training.build import batch_plan, training_pairs
 
-        batches = len(batch_plan(train, training_pairs(config, store)).epoch(0))
+        batches = len(batch_plan(train, training_pairs(train, store)).epoch(0))
         counts.append(train.epochs * batches // (processes * train.accumulate))
     if not counts:
         if processes > 1:
@@ -208,7 +208,7 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
         counts.append(max(1, int(left * 60 * train.minutes / pace.update)))
         chosen = {**chosen, "train.steps": counts[0]}
     updates = max(1, min(counts))
-    schedule = defaults.for_budget(written.tree, config, updates, evaluations)
+    schedule = defaults.for_budget(written.tree, train, updates, evaluations)
     reason = f"for {updates:,} updates"
     if pace is not None:
         times = f" and {evaluations} evaluations of {pace.evaluation:.0f} s" if pace.evaluation else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posnmt.config.schema import Config
+from posnmt.config.schema import Config, Train
 from posnmt.data.subword import EOS
 from posnmt.training.evaluate import bleu
 from posnmt.training.progress import Progress
@@ -44,7 +44,7 @@ def doubts(
         if perplexity > 0.9 * unigram:
             sentences.append(
                 f"dev perplexity is {perplexity:,.0f}, and words drawn by their frequency would have {unigram:,.0f}:"
-                f" the model has learned next to nothing; {_remedy(config, chosen)}"
+                f" the model has learned next to nothing; {_remedy(config.train, chosen)}"
             )
     if "bleu" in on_dev:
         dev, text = store.split("dev"), store.text
@@ -59,10 +59,10 @@ def doubts(
     return sentences
 
 
-def _remedy(config: Config, chosen: Collection[str]) -> str:
+def _remedy(train: Train, chosen: Collection[str]) -> str:
     """What to do about a model that learned next to nothing; what was left out cannot be left out once more."""
-    if config.train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
-        small = config.train.learning_rate < 0.1
+    if train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
+        small = train.learning_rate < 0.1
         return "train for longer" + (", or with train.learning_rate: 1.0, which is noam's factor" if small else "")
     keys = [key for key in ("train.learning_rate", "train.schedule.warmup") if key not in chosen]
     return "train for longer" + (f", or with {' and '.join(keys)} left out" if keys else "")

@@ -7,7 +7,7 @@ when a call fails.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -16,7 +16,6 @@ from uuid import uuid4
 
 from posnmt.base.extras import requires
 from posnmt.base.files import read_json, write_json
-from posnmt.config.schema import Train
 
 WAIT = 60.0
 """Seconds that the end of a training waits for a logger."""
@@ -96,13 +95,13 @@ LOGGERS: dict[str, Start] = {"tensorboard": TensorBoard, "wandb": WeightsAndBias
 """The loggers of `train.loggers`."""
 
 
-def require_loggers(settings: Train) -> None:
-    """Check that the packages of the loggers are installed.
+def require_loggers(names: Iterable[str]) -> None:
+    """Check that the packages of loggers are installed.
 
     Raises:
         UserError: one is missing.
     """
-    requires(*(name for name in settings.loggers if name != "tensorboard"))
+    requires(*(name for name in names if name != "tensorboard"))
 
 
 class Guarded:

@@ -86,7 +86,7 @@ def _first_record(t: Training) -> dict[str, Any]:
     alone = store.split("train") if config.train.context else corpus  # joined lines of a context are still lines
     more = {
         "sentences_per_line": sentences_per_line(alone, store.text),
-        "plugins": [asdict(origin) for origin in origins(config)],
+        "plugins": [asdict(origin) for origin in origins(config.model)],
         "marks": marks_in(store.split("train"), store.text.source.subwords),
     }
     return record | {name: value for name, value in more.items() if value}

@@ -48,7 +48,7 @@ def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
     begun = _begun(config, out, resume)
-    require_loggers(config.train)
+    require_loggers(config.train.loggers)
     origin = None
     if config.train.init is not None and not checkpoints_in(out / "checkpoints"):
         origin = Run.open(config.train.init)
@@ -81,7 +81,7 @@ def prepared(config: Config, begun: Run | None, fabric: Fabric, display: Display
             store = prepare(config, report=display.say, check=check)
             check_before(config, store)
     store = store or prepare(config)
-    signs = (f"warning: {sign}" for sign in (*clashes(config), *warnings(store, config)))
+    signs = (f"warning: {sign}" for sign in (*clashes(config.model), *warnings(store, config.data)))
     for sentence in (*dropped(store), *sampled(store), *changed(store), *signs):
         display.say(sentence)
     return store

@@ -73,7 +73,7 @@ def test_training_has_each_pair_alone_and_in_context(tmp_path):
     (tmp_path / "ids").write_text("\n".join(documents) + "\n")
     config = load(path, ["data.train.documents=ids", "train.context=2"])
     store = prepare(config)
-    pairs = training_pairs(config, store)
+    pairs = training_pairs(config.train, store)
     lines = store.split("train").lines.tolist()
     kept = len(lines)
     follows = [b == a + 1 and documents[a - 1] == documents[b - 1] for a, b in pairwise(lines)]

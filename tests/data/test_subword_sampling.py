@@ -285,7 +285,7 @@ def test_each_pass_has_the_next_segmentation(folder: Path) -> None:
     config = config.model_copy(update={"train": config.train.model_copy(update={"concatenate": 0.1, "batch": 400})})
     store = prepare(config)
     corpora = [Concatenated(split, 0.1, config.train.seed) for split in store.trained()]
-    corpus = training_pairs(config, store)
+    corpus = training_pairs(config.train, store)
     assert len(corpus) == 330
     plan = batch_plan(config.train, corpus)
     for number in (0, 1, 2, 3, 7):

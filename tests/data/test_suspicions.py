@@ -30,7 +30,7 @@ def test_a_sound_corpus_has_no_signs(tmp_path):
     config = corpus(tmp_path, dev=FRESH)
     store = prepare(config)
     assert store.manifest["signs"] == {"dev_pairs_in_train": 0, "exchanged": False, "shifts": {"train": [], "dev": []}}
-    assert warnings(store, config) == []
+    assert warnings(store, config.data) == []
 
 
 def test_dev_pairs_in_train_are_counted_as_pairs(tmp_path):
@@ -40,7 +40,7 @@ def test_dev_pairs_in_train_are_counted_as_pairs(tmp_path):
     config = corpus(tmp_path, dev=(sources, targets))
     store = prepare(config)
     assert store.manifest["signs"]["dev_pairs_in_train"] == 2
-    assert warnings(store, config) == ["2 of 20 dev pairs are training pairs as well: dev scores are too good"]
+    assert warnings(store, config.data) == ["2 of 20 dev pairs are training pairs as well: dev scores are too good"]
 
 
 def test_fingerprints_differ_where_pairs_do(tmp_path):
@@ -65,13 +65,13 @@ def test_copies_are_counted(tmp_path):
     config = corpus(tmp_path, (SOURCE + long, mixed + long), FRESH, max_length=100)
     store = prepare(config)
     assert store.manifest["splits"]["train"]["copies"] == 75
-    assert warnings(store, config) == ["train: the target is a copy of the source in 75 of 300 pairs"]
+    assert warnings(store, config.data) == ["train: the target is a copy of the source in 75 of 300 pairs"]
 
 
 def test_exchanged_files_of_dev(tmp_path):
     config = corpus(tmp_path, dev=FRESH[::-1])
     store = prepare(config)
-    [sentence] = warnings(store, config)
+    [sentence] = warnings(store, config.data)
     assert sentence.startswith("dev's source looks like the target of the training text")
     assert not exchanged((SOURCE, TARGET), FRESH)
     assert not exchanged((SOURCE, SOURCE), (SOURCE[:20], SOURCE[20:40])), "one language on both sides"
@@ -100,10 +100,10 @@ def test_a_shift_is_in_the_manifest_and_a_warning(tmp_path):
     [train], [of_dev] = (store.manifest["signs"]["shifts"][name] for name in ("train", "dev"))
     assert train == {"offset": -1, "first": pytest.approx(151, abs=2), "last": None}
     assert of_dev == {"offset": 1, "first": 1, "last": None}
-    warned = warnings(store, config)
+    warned = warnings(store, config.data)
     assert [sentence.partition(":")[0] for sentence in warned] == ["train", "dev"]
     assert ["(offset -1)" in warned[0], "(offset +1)" in warned[1]] == [True, True]
-    assert warnings(prepare(config), config) == warned, "once more, from the same store"
+    assert warnings(prepare(config), config.data) == warned, "once more, from the same store"
 
 
 def test_a_shift_is_seen_where_dev_is_held_out(tmp_path):
@@ -115,10 +115,10 @@ def test_a_shift_is_seen_where_dev_is_held_out(tmp_path):
 
 def test_names_that_contradict_the_languages(tmp_path):
     config = corpus(tmp_path, dev=FRESH, source_language="de", target_language="en")
-    [sentence] = warnings(prepare(config), config)
+    [sentence] = warnings(prepare(config), config.data)
     assert sentence.startswith("by their names the files are en and de, and")
     config = corpus(tmp_path, dev=FRESH, source_language="en", target_language="de")
-    assert warnings(prepare(config), config) == []
+    assert warnings(prepare(config), config.data) == []
 
 
 def test_no_flipped_byte_is_trained_on(tmp_path):

@@ -66,7 +66,7 @@ def test_what_is_set_is_kept():
     assert not {"data.held_out", "data.source_language", "subword.vocabulary"} & set(chosen)
     assert defaults.for_model(tree, Model(), False, 9000) == {}
     assert "train.learning_rate" not in defaults.for_updates(tree, config({}), 9000, LENGTH)
-    assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}), 5000, 12))
+    assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}).train, 5000, 12))
     assert "subword.vocabulary" not in text(corpus(9, 9), {"subword": {"text": "runs/a/text"}})
 
 
@@ -77,7 +77,7 @@ def test_the_settings_that_rules_choose_are_those_that_are_marked_so():
         defaults.for_model({}, Model(), True, 9000),
         defaults.for_embeddings({}, config({}, tie_embeddings="all").model),
         defaults.for_updates({}, plain, 9000, LENGTH),
-        defaults.for_budget({}, plain, 2000, 12),
+        defaults.for_budget({}, plain.train, 2000, 12),
     ]
     assert {key for settings in rules for key in settings} == {*marked(Config, Chosen)}
 
@@ -90,7 +90,10 @@ def test_a_mark_is_found_in_sections_of_sections():
 
 def test_a_null_that_names_nothing_is_as_if_left_out():
     updates = [
-        {**defaults.for_updates(tree, config({}), 9000, LENGTH), **defaults.for_budget(tree, config({}), 2000, 12)}
+        {
+            **defaults.for_updates(tree, config({}), 9000, LENGTH),
+            **defaults.for_budget(tree, config({}).train, 2000, 12),
+        }
         for tree in ({}, {"train": {"init": None}})
     ]
     assert updates[0] == updates[1]
@@ -213,25 +216,25 @@ def test_noam_has_the_factor_of_its_paper():
     ("updates", "warmup", "cooldown"), [(520, 104, 0.3), (1000, 200, 0.6), (5000, 300, 0.6), (100_000, 4000, 0.6)]
 )
 def test_a_schedule_by_the_number_of_updates(updates, warmup, cooldown):
-    chosen = defaults.for_budget({}, config({}), updates, 12)
+    chosen = defaults.for_budget({}, config({}).train, updates, 12)
     assert (chosen["train.schedule.warmup"], chosen["train.schedule.cooldown"]) == (warmup, cooldown)
     assert chosen["train.evaluate_every"] == -(-updates // 12)
     assert "train.schedule.cooldown" not in defaults.for_budget(
-        {}, config({"schedule": {"type": "cosine"}}), updates, 12
+        {}, config({"schedule": {"type": "cosine"}}).train, updates, 12
     )
 
 
 @pytest.mark.parametrize(("updates", "warmup"), [(10, 0), (520, 26), (5000, 250), (100_000, 4000)])
 def test_a_training_that_continues_has_a_lower_peak_and_a_shorter_warm_up(updates, warmup):
     tree = {"train": {"init": "runs/mine"}}
-    assert defaults.for_budget(tree, config({}), updates, 12)["train.schedule.warmup"] == warmup
+    assert defaults.for_budget(tree, config({}).train, updates, 12)["train.schedule.warmup"] == warmup
     new = defaults.for_updates({}, config({}), 9000, LENGTH)["train.learning_rate"]
     assert defaults.for_updates(tree, config({}), 9000, LENGTH)["train.learning_rate"] == defaults.CONTINUED * new < new
 
 
 def test_few_minutes_have_few_evaluations():
     assert [defaults.evaluations(minutes) for minutes in (None, 0.1, 1.5, 6, 600)] == [12, 1, 3, 12, 12]
-    chosen = defaults.for_budget({}, config({"minutes": 1.5}), 300, 3)
+    chosen = defaults.for_budget({}, config({"minutes": 1.5}).train, 300, 3)
     assert (chosen["train.evaluate_every"], chosen["train.average"]) == (100, 1)
 
 

@@ -69,7 +69,7 @@ def test_a_damaged_store_ends_the_run(path, tmp_path):
 
 def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
     config = load(path)
-    pairs = training_pairs(config, prepare(config))
+    pairs = training_pairs(config.train, prepare(config))
     plan = batch_plan(config.train, pairs)
     numbers, tokens = largest_batch(plan)
     shapes = []

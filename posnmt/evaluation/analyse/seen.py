@@ -49,7 +49,7 @@ def training_store(run: Run) -> Path | None:
     from posnmt.data.prepare import store_folder
 
     try:
-        folder = store_folder(run.config, str(run.record.get("data", "")))
+        folder = store_folder(run.config.data, str(run.record.get("data", "")))
     except UserError:  # it was somewhere that this machine does not have
         return None
     return folder if (folder / "manifest.json").exists() else None

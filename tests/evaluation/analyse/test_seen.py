@@ -105,7 +105,7 @@ def test_the_store_of_a_run_is_found_while_it_is_there(tmp_path, monkeypatch):
     key = store.manifest["key"]
     monkeypatch.setattr(Run, "record", {"data": key})
     run = Run(tmp_path, config)
-    assert training_store(run) == store.folder == store_folder(config, key)
+    assert training_store(run) == store.folder == store_folder(config.data, key)
     moved = config.model_copy(update={"data": config.data.model_copy(update={"store": "${NOT_SET_HERE}/stores"})})
     assert training_store(dataclasses.replace(run, config=moved)) is None
     (store.folder / "manifest.json").unlink()
