@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from filelock import FileLock, Timeout
 
@@ -22,6 +22,8 @@ from posnmt.base.errors import UserError, existing_file
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+Content = TypeVar("Content")
 
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written."""
@@ -83,7 +85,7 @@ def validator(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
+def load_json(path: Path, kind: type[Content], role: str, todo: str) -> Content:
     """The content of a JSON file that posnmt wrote, checked to be of a type.
 
     Args:
@@ -97,7 +99,7 @@ def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
     return parse_json(existing_file(path, role).read_bytes(), kind, role, path, todo)
 
 
-def parse_json(content: bytes, kind: Any, role: str, path: Path, todo: str) -> Any:
+def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo: str) -> Content:
     """As `load_json`, of the content that came from a path.
 
     Raises:
@@ -106,7 +108,7 @@ def parse_json(content: bytes, kind: Any, role: str, path: Path, todo: str) -> A
     from pydantic import ValidationError
 
     try:
-        return validator(kind).validate_json(content)
+        return cast(Content, validator(kind).validate_json(content))  # type: ignore[arg-type]
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(key)[:40] for key in problem["loc"])

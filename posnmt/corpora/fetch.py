@@ -207,7 +207,8 @@ def _cached_texts(
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
                 ready.replace(folder)
             say(f"{label}: {facts['source']['lines']:,} pairs")
-        facts = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")["files"]
+        written: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
+        facts = written["files"]
     for part, fact in facts.items():
         if _sha256(existing_file(folder / part, part)) != fact["sha256"]:
             raise UserError(

@@ -245,7 +245,7 @@ class Store:
         if not path.is_file():
             raise UserError("no prepared store here", folder, "make one with `posnmt prepare CONFIG`")
         again = "delete the store's folder and prepare it again"
-        manifest: dict[str, Any] = load_json(path, dict[str, Any], "the manifest of the store", again)
+        manifest = load_json(path, dict[str, Any], "the manifest of the store", again)
         check_format(manifest.get("format"), path)
         load_json(path, _Manifest, "the manifest of the store", again)
         return cls(folder, manifest, TextPipeline.load(folder / "text"))

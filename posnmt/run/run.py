@@ -262,8 +262,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: it has no record, or a damaged one.
     """
-    record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the run's record", RESTORE)
-    return record
+    return load_json(folder / "record.json", dict[str, Any], "the run's record", RESTORE)
 
 
 def _validated(record: dict[str, Any], name: str, kind: Any, default: Any, folder: Path) -> Any:

@@ -13,17 +13,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posnmt.base import plugins
 from posnmt.config.yaml import merge, read_yaml
 from posnmt.evaluation.analyse.moderated import suffices
 from posnmt.run.run import read_record
+from posnmt.study.plan import PlannedRun
+from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.trainings import train_config, with_distance
-
-if TYPE_CHECKING:
-    from posnmt.study.plan import PlannedRun
-    from posnmt.study.recipe import Recipe, Scale
 
 Variant = tuple[str, str]
 

@@ -13,18 +13,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.evaluation.analyse.resample import bootstrap_sums
-from posnmt.study.blocks import Unit, units
+from posnmt.study.blocks import Trainings, Unit, units
 from posnmt.study.estimate import Estimate, Part
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posnmt.study.blocks import Trainings
-    from posnmt.study.evidence import Evidence, Variant
+from posnmt.study.evidence import Evidence, Variant
 
 SAMPLES = 2000
 SEED = 1
@@ -111,8 +107,6 @@ class Contrast:
     @cached_property
     def sides(self) -> tuple[float, float]:
         """The estimates of `of` and `than`; `than` is 0 without terms."""
-        import numpy as np
-
         of, than = self._sides(np.array([scores.mean() for scores in self.scores]))
         return float(of), float(than)
 
@@ -135,8 +129,6 @@ class Contrast:
 
     def _sides(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`of` and `than` from the terms' means `[..., T]`, both `[...]`."""
-        import numpy as np
-
         weights = np.array([[term.sign * (term.than == side) for term in self.terms] for side in (False, True)])
         return means @ weights[0], means @ weights[1]
 
@@ -148,8 +140,6 @@ class Contrast:
 
     def _by_unit(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What each unit's seeds contribute `[..., S]`, from `[..., S]` of each term."""
-        import numpy as np
-
         weighted = [each * of_term for each, of_term in zip(self._coefficients(), scores, strict=True)]
         return [
             np.sum([w for w, term in zip(weighted, self.terms, strict=True) if term.variant in unit.variants], axis=0)
@@ -173,8 +163,6 @@ class Contrast:
 
     def _block(self, unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The figures `[B, R, K]` of all systems of a block, their weights `[B, K]`, and which there are `[B, R]`."""
-        import numpy as np
-
         own = [number for number, term in enumerate(self.terms) if term.variant in unit.variants]
         of_class: dict[tuple[bytes, float], int] = {}  # class of sentences -> k
         at = {number: of_class.setdefault(self._class(self.terms[number]), len(of_class)) for number in own}
@@ -199,8 +187,6 @@ class Contrast:
 
     def _score(self, chosen: np.ndarray, places: list[int]) -> np.ndarray:
         """The scores of some outputs on some sentences."""
-        import numpy as np
-
         table = self.evidence.table(self.measure, np.flatnonzero(chosen), places)
         return table.measure(table.rows.sum(axis=0))[self.measure]
 
@@ -213,8 +199,6 @@ class Contrast:
         Sentences are drawn one by one, with infinite degrees of freedom, or in whole documents, with G* - 1; samples of
         these vary less than other documents would, by 1 - 1/G* on average.
         """
-        import numpy as np
-
         chosen = np.stack([term.chosen for term in self.terms], axis=1)
         sentences = np.flatnonzero(chosen.any(axis=1))
         # Sentences that the same terms are measured on form a group; a term's sum is the sum of its groups.
@@ -249,8 +233,6 @@ class Contrast:
 
         Where terms have other sentences, that of the term with the fewest.
         """
-        import numpy as np
-
         from posnmt.evaluation.analyse.zones import effective_number  # imports NumPy
 
         if self.evidence.documents is None:
@@ -270,8 +252,6 @@ class Contrast:
             groups: `[n]` of each, 0 to `count` - 1.
             count: how many groups there are.
         """
-        import numpy as np
-
         if self.evidence.documents is None:
             for sums in bootstrap_sums(rows, groups, count, SAMPLES, SEED):
                 yield sums[:, 1:]

@@ -150,9 +150,7 @@ class Copy:
         """The speeds; None if they were not measured."""
         if not (self.folder / SPEEDS).exists():
             return None
-        role = "the file of speeds"
-        speeds: SpeedFacts = load_json(self.folder / SPEEDS, SpeedFacts, role, "publish the study again")
-        return speeds
+        return load_json(self.folder / SPEEDS, SpeedFacts, "the file of speeds", "publish the study again")
 
     @cached_property
     def _runs(self) -> dict[str, bytes]:

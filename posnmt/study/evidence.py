@@ -9,13 +9,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study.measures import NEAR_LONGEST
-
-if TYPE_CHECKING:
-    import numpy as np
 
 COUNTS = "counts.npz"
 OUTPUTS = "outputs.json"
@@ -99,8 +98,6 @@ class Evidence:
             sentences: `[n]` indices.
             places: indices of the outputs.
         """
-        import numpy as np
-
         if measure == NEAR_LONGEST:
             return self._near_longest(sentences, places)
         total = self.counts.shape[-1]
@@ -111,8 +108,6 @@ class Evidence:
 
     def _near_longest(self, sentences: np.ndarray, places: list[int]) -> Additive:
         """The table of the clustering of output lengths (N19, Figure 5): of outputs whose longest target is known."""
-        import numpy as np
-
         lengths = self.counts[np.ix_(sentences, np.array(places))][..., -2:].astype(int)
         longest = np.array([self.outputs[place].longest_target for place in places])[:, None]
         near = np.abs(lengths - longest) <= NEAR * longest
@@ -132,8 +127,6 @@ def save(
         outputs: for each of the M outputs, in order, the attributes of `Output`; other keys are ignored.
         documents: `[N]`, as in `Evidence`.
     """
-    import numpy as np
-
     records = [Output(**{field.name: each[field.name] for field in fields(Output)}) for each in outputs]
     if len(records) != additive.rows.shape[1]:
         raise ValueError(f"{len(records)} outputs are named, and {additive.rows.shape[1]} were counted")
@@ -155,8 +148,6 @@ def save(
 
 def load(folder: Path) -> Evidence:
     """Read what `save` wrote."""
-    import numpy as np
-
     with np.load(folder / COUNTS, allow_pickle=False) as stored:
         edges = zip(stored["metrics"].tolist(), stored["columns"].tolist(), strict=True)
         columns = {metric: slice(first, last) for metric, (first, last) in edges}

@@ -85,9 +85,7 @@ def read(folder: Path) -> Likelihood:
     from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, of_shifts, read_losses
     from posnmt.evaluation.report.likelihood import TABLE, likelihood_report
 
-    about: _About = load_json(
-        folder / ABOUT, _About, "the notes on losses", "delete the folder, and run the study again"
-    )
+    about = load_json(folder / ABOUT, _About, "the notes on losses", "delete the folder, and run the study again")
     if not (folder / f"{PLAIN}.npz").exists():
         return Likelihood(about["notes"], (folder / TABLE).read_text(encoding="utf-8"), None)
     after_short, after_long = (

@@ -11,20 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from posnmt.evaluation.analyse.jackknife import Statistic
+from posnmt.evaluation.analyse.length_effects import LengthEffects, Measured
 from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
+from posnmt.evaluation.analyse.zones import Support
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit
 from posnmt.study.claims import TextClass
 from posnmt.study.estimate import Estimate, Part, Undecidable
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posnmt.evaluation.analyse.jackknife import Statistic
-    from posnmt.evaluation.analyse.length_effects import LengthEffects, Measured
-    from posnmt.evaluation.analyse.zones import Support
 
 OTHER: dict[TextClass, TextClass] = {"D1": "D2", "D2": "D1"}
 """The designs that must agree before anything is said of longer text."""
@@ -162,8 +159,6 @@ class LossContrast:
             without.append(sign * self.statistic.without[:, places].mean(axis=1))
             parts.append(Part(mean.parts[1], len(places) - 1, len(places)))
             both += mean.parts[2]
-        import numpy as np
-
         documents, *_ = crossed(np.array([sum(values)]), np.sum(without, axis=0)[:, None], self.support).parts
         return _combined(sum(values), documents, parts, both, self.support)
 
@@ -193,8 +188,6 @@ class LossContrast:
 
     def _moderated(self) -> list[Part]:
         """The parts of the variance over seeds that the systems of the block tell."""
-        import numpy as np
-
         unit, seeds = self.unit, len(self.unit.seeds)
         figures = np.full((unit.systems, seeds, 1), np.nan)
         for row, variant in enumerate(unit.members):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit, planned, units
@@ -20,9 +21,6 @@ from posnmt.study.estimate import Estimate, Part
 from posnmt.study.measures import LOSS, SPEEDS
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
-
-if TYPE_CHECKING:
-    import numpy as np
 
 STUDIES = 1000
 SEED = 1
@@ -94,8 +92,6 @@ def power(
         studies: how many are simulated.
         seed: of the simulation.
     """
-    import numpy as np
-
     if any(len(unit.seeds) < 2 for unit in grouped) or not _suffices(comparison, expected):
         return 0.0  # it decides nothing
     generator = np.random.default_rng(seed)

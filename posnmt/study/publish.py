@@ -169,7 +169,7 @@ def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_transl
     """One training's configuration, record and metrics, and the facts of the translations that the copy has."""
     folder = done[run.train] / "run"
     files = {name: (folder / name).read_bytes() for name in OF_RUN}
-    record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
+    record = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
     files["record.json"] = as_json({name: value for name, value in record.items() if name != "command"})
     about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
@@ -181,8 +181,7 @@ def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_transl
 
 def _speed(translated: Path) -> dict[str, Speed]:
     """The names of the outputs of a finished translation, and how fast each came."""
-    speed: dict[str, Speed] = load_json(translated / "speed.json", dict[str, Speed], "speeds", "translate it again")
-    return speed
+    return load_json(translated / "speed.json", dict[str, Speed], "speeds", "translate it again")
 
 
 def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path]) -> dict[str, bytes]:

@@ -305,7 +305,7 @@ def read(out: Path) -> list[Entry]:
     """
     if not (out / STUDY).exists():
         return []
-    study: _Study = load_json(out / STUDY, _Study, "the study's file", "restore it, or choose another --out")
+    study = load_json(out / STUDY, _Study, "the study's file", "restore it, or choose another --out")
     return study.get("registered", [])
 
 
@@ -324,11 +324,10 @@ def _of_copy(study_plan: Plan, copy: Copy) -> list[Entry]:
     if not (copy.folder / FILE).exists():
         return []
     again = "publish the study again"
-    mark: _Mark = load_json(copy.folder / MARK, _Mark, "the copy's file", again)
+    mark = load_json(copy.folder / MARK, _Mark, "the copy's file", again)
     if (mark["recipe"], mark["scale"]) != (study_plan.recipe.recipe, study_plan.scale):
         return []
-    entries: list[Entry] = load_json(copy.folder / FILE, list[Entry], "what the copy registered", again)
-    return entries
+    return load_json(copy.folder / FILE, list[Entry], "what the copy registered", again)
 
 
 def _begun(study_plan: Plan, out: Path, copy: Copy | None) -> set[str]:

@@ -133,10 +133,7 @@ def read(folder: Path) -> list[SystemSpeeds]:
     Raises:
         UserError: it is damaged.
     """
-    measured: list[SystemSpeeds] = load_json(
-        folder / RESULTS, list[SystemSpeeds], "speeds measured in turn", "measure them again"
-    )
-    return measured
+    return load_json(folder / RESULTS, list[SystemSpeeds], "speeds measured in turn", "measure them again")
 
 
 def load(folder: Path) -> dict[Variant, Speeds]:

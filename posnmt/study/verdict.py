@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
@@ -23,11 +25,7 @@ from posnmt.study.estimate import Estimate, Undecidable, paired
 from posnmt.study.evidence import Evidence, Output, Variant
 from posnmt.study.loss import LossContrast, ScoredText, on_longer_text
 from posnmt.study.measures import LOSS, NEAR_LONGEST, SPEEDS, words
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posnmt.study.speed import Speeds
+from posnmt.study.speed import Speeds
 
 Word = Literal["supported", "contradicted", "undecided"]
 LEVEL = 0.95
@@ -304,8 +302,6 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
     Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are
     few or not known.
     """
-    import numpy as np
-
     measure = next((name for name in ("multi-bleu", "bleu") if name in evidence.measures), None)
     if measure is None or not rules.floor:
         return

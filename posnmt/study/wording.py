@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from posnmt.study.claims import ZONES, Comparison, Figures, Scale
+from posnmt.study.estimate import Estimate
 from posnmt.study.measures import LOSS, NEAR_LONGEST, unit, words
-
-if TYPE_CHECKING:
-    from posnmt.study.estimate import Estimate
 
 LINE = {False: "sentence", True: "joined line"}
 """What a line of a test is; True: several sentences that were joined."""

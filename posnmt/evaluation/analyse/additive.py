@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.evaluation.analyse.measures import LENGTHS, metric_of
 from posnmt.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,6 @@ class Additive:
             reference_lengths: `[N]`, in the same unit.
             elsewhere: as in the attributes.
         """
-        import numpy as np
-
         columns, first = {}, 0
         for metric, of_systems in statistics.items():
             last = first + of_systems[0].shape[1]
@@ -83,8 +80,6 @@ class Additive:
 
     def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """All measures: sums `[..., K]` → `[...]`; NaN without sentences, or for a ratio to 0."""
-        import numpy as np
-
         count, output, reference = (sums[..., column] for column in (-3, -2, -1))
         with np.errstate(divide="ignore", invalid="ignore"):
             values = {metric: np.where(count > 0, self.score(metric, sums), np.nan) for metric in self.columns}
@@ -96,8 +91,6 @@ class Additive:
 
 def plain(values: np.ndarray) -> list[Any]:
     """An array as nested lists, with None for NaN, as JSON has it."""
-    import numpy as np
-
     listed = values.astype(object)
     listed[np.isnan(values)] = None
     return listed.tolist()

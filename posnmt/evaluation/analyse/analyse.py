@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.version import __version__
 from posnmt.evaluation.analyse.additive import Additive
@@ -35,9 +37,6 @@ from posnmt.evaluation.analyse.swap import Swapped
 from posnmt.evaluation.analyse.verdict import verdict
 from posnmt.metrics.edit_rate import ter_search_limits
 from posnmt.metrics.metric import Counting
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FORMAT = "posnmt analysis 1"
 
@@ -121,8 +120,6 @@ class Counts:
 
 def count(read: Read, settings: Settings, say: Say) -> Counts:
     """The second step: count every sentence of every output; the records of further files are added to the inputs."""
-    import numpy as np
-
     counting = Counting(read.units.bleu_tokenizer, read.units.ter_characters, {*map(len, read.references)} or {1})
     lines = [text.lines for text in read.texts]
     counted = count_all(read.references, lines[2:], settings.metrics, counting, settings.processes, say)
@@ -147,8 +144,6 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         settings: of the analysis.
         say: called with the warnings.
     """
-    import numpy as np
-
     units, trained, additive, complete = read.units, read.trained, counts.additive, counts.complete
     signatures, resampling = counts.counted.signatures, settings.resampling
     ter_search = ter_search_limits() if "ter" in signatures else None

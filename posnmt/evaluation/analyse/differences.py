@@ -10,13 +10,12 @@ Legend: S samples, G bins, M outputs.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.evaluation.analyse.additive import plain
 from posnmt.evaluation.analyse.intervals import percentile_interval
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def differences(
@@ -33,8 +32,6 @@ def differences(
         For each pair `system`, `other`, `overall` and `bins`: measure → [difference, lower, upper] of `system` minus
         `other`, or None in a bin without sentences.
     """
-    import numpy as np
-
     pairs = [{"system": one, "other": other} for one, other in combinations(groups, 2)]
     rows: list[list[dict[str, Any]]] = [[{} for _ in range(len(next(iter(values.values()))))] for _ in pairs]
     for measure, scores in values.items():
@@ -50,6 +47,4 @@ def differences(
 
 def _mean(scores: np.ndarray) -> np.ndarray:
     """The mean of several outputs, `[..., outputs]`, to the last bit the same in any order."""
-    import numpy as np
-
     return np.sort(scores, axis=-1).mean(axis=-1)

@@ -12,7 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
@@ -20,9 +21,6 @@ from posnmt.evaluation.analyse.positions import position_counts
 from posnmt.metrics.bleu import bleu_words
 from posnmt.metrics.metric import Counting, References, Texts
 from posnmt.metrics.registry import metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SLICE = 500
 SECONDS_BETWEEN_LINES = 5
@@ -64,8 +62,6 @@ def count_all(
     Raises:
         UserError: a metric or tokeniser is unknown or cannot be used.
     """
-    import numpy as np
-
     total = len(references)
     signatures = {}
     for name in metrics:

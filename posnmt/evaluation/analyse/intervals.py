@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
 from threadpoolctl import threadpool_limits
 
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.resample import bootstrap_sums
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posnmt.evaluation.analyse.additive import Additive
 
 LEVEL = 0.95
 
@@ -33,8 +28,6 @@ def resampled_measures(
         Measure → `[S, 1 + G, M]`: overall, then each bin; NaN where a sample has no sentence of a bin. In each sample,
         all systems are measured on the same sentences.
     """
-    import numpy as np
-
     shape = (samples, 1 + count, additive.rows.shape[1])
     values = {measure: np.empty(shape) for measure in additive.measures}
     done = 0
@@ -62,8 +55,6 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.nd
 
 def _lower(values: np.ndarray, share: float) -> np.ndarray:
     """The value `[...]` with a share of the others `[S, ...]` below it."""
-    import numpy as np
-
     ordered = np.sort(values, axis=0)  # NaN come last
     last = np.isfinite(ordered).sum(axis=0) - 1
     return _at(ordered, share * np.maximum(last, 0))
@@ -71,8 +62,6 @@ def _lower(values: np.ndarray, share: float) -> np.ndarray:
 
 def _at(ordered: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The sorted values `[S, ...]` at fractional indices `[...]`, with linear interpolation."""
-    import numpy as np
-
     below = np.floor(places).astype(int)
     above = np.ceil(places).astype(int)
     low, high = (np.take_along_axis(ordered, index[None], axis=0)[0] for index in (below, above))

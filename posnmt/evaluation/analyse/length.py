@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.data.length_unit import CountLengths
 from posnmt.evaluation.analyse.bins import TrainedLengths
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # More classes are not readable.
 MOST_CLASSES = 60
@@ -47,8 +46,6 @@ def length_distribution(
         `first`: the first length of each class, at most `MOST_CLASSES`; `width`: of all classes; `reference`, and
         `systems` for each system: the number of sentences in each class. None without sentences.
     """
-    import numpy as np
-
     if not len(rows):
         return None
     chosen = [lengths[rows] for lengths in (reference_lengths, *output_lengths)]

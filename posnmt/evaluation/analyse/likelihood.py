@@ -13,23 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
+from posnmt.config.schema import Positions
 from posnmt.data.exposure import exposure
 from posnmt.data.subword import BREAK
+from posnmt.data.text import TextPipeline
 from posnmt.evaluation.analyse.losses import Losses, Scored
 from posnmt.evaluation.analyse.losses_files import SIDES
+from posnmt.run.run import Run
 from posnmt.translate.subwords import Forced, force_subwords
 from posnmt.translate.translator import Translator
-
-if TYPE_CHECKING:
-    from posnmt.config.schema import Positions
-    from posnmt.data.text import TextPipeline
-    from posnmt.run.run import Run
 
 BLOCK = 20
 """Lines that count as one document where there are no document ids."""

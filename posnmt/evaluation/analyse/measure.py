@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.evaluation.analyse.additive import Additive, plain
@@ -15,9 +17,6 @@ from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
 from posnmt.evaluation.analyse.significance import CORRECTIONS, significance
 from posnmt.evaluation.analyse.swap import swap_curves
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEWEST_SAMPLES = 40
 """With fewer, the bootstrap's smallest p, 2 / (1 + samples), is not below 0.05, and 2.5 % are less than a sample."""
@@ -106,8 +105,6 @@ def measure(
         resampling: settings of intervals and significance tests.
         groups: system → indices of its outputs, one for each seed.
     """
-    import numpy as np
-
     systems = [text for text in texts if not text.share]
     numbers = bin_numbers(source_lengths, bins)
     parts = [additive.rows[numbers == number].sum(axis=0) for number in range(len(bins))]

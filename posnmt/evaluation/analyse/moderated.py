@@ -24,10 +24,8 @@ Legend: ... studies or nothing, T systems, R seeds, K classes of sentences.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 PRIOR = 4
 """The degrees of freedom that the block's variance counts for."""
@@ -59,8 +57,6 @@ def moderated(own: np.ndarray, usual: np.ndarray, seeds: int) -> np.ndarray:
         usual: `[...]` m.
         seeds: R.
     """
-    import numpy as np
-
     return np.maximum((PRIOR * usual + (seeds - 1) * own) / (PRIOR + seeds - 1), own)
 
 
@@ -80,8 +76,6 @@ def components(figures: np.ndarray, weights: np.ndarray, present: np.ndarray) ->
         weights: `[T, K]` of the contrast; 0 for systems that lack a seed.
         present: `[T, R]` which outputs there are.
     """
-    import numpy as np
-
     seeds, whole = figures.shape[-2], present.all(axis=1)
     figures = np.where(present[..., None], figures, 0.0)
     centre = figures[..., whole, :, :].mean(axis=-3)  # [..., R, K]
@@ -104,8 +98,6 @@ def interaction(figures: np.ndarray, present: np.ndarray) -> np.ndarray:
     Args:
         figures, present: as in `components`.
     """
-    import numpy as np
-
     systems, seeds = np.nonzero(present)
     design = np.hstack([np.eye(len(present))[systems], np.eye(present.shape[1])[seeds]])
     fitted = design @ np.linalg.pinv(design)

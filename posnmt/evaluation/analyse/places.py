@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
 
@@ -30,8 +32,6 @@ def by_place(
         `labels` of P places (`1`, `2` … `10-`), `n` sentences of each, and for each of the `systems` its `name`, every
         measure at each place, and `intervals`: measure → [lower, upper] at each place, or None.
     """
-    import numpy as np
-
     places = np.array(numbers).clip(max=LAST_PLACE - 1)
     count = int(places.max()) + 1
     sums = np.stack([additive.rows[places == place].sum(axis=0) for place in range(count)])

@@ -13,13 +13,12 @@ Legend: N sentences, W positions: first the tenths, then the windows.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.metrics.metric import BLEU_ORDER
 from posnmt.metrics.ngrams import Matches
-
-if TYPE_CHECKING:
-    import numpy as np
 
 TENTHS = 10
 WINDOW = 10
@@ -36,8 +35,6 @@ def position_counts(matches: Matches) -> np.ndarray:
     Returns:
         `[2 sides, 4 orders, W, 2]`: output and reference; matched n-grams and all n-grams. Counts are fractional.
     """
-    import numpy as np
-
     counts = np.zeros((len(SIDES), BLEU_ORDER, TENTHS + WINDOWS, 2))
     for order, sides in enumerate(matches.orders, start=1):
         for number, (side, of_side) in enumerate(zip(sides, matches.lengths, strict=True)):
@@ -56,8 +53,6 @@ def _places(words: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndar
         words: `[G]` positions of words in their sentences, from 0.
         lengths: `[G]` of these sentences.
     """
-    import numpy as np
-
     return (2 * words + 1) * TENTHS // (2 * lengths), TENTHS + np.minimum(words // WINDOW, WINDOWS - 1)
 
 

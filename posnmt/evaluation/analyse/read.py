@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.data.corpus import Findings, TextFile, read_lines
@@ -23,9 +25,6 @@ from posnmt.evaluation.analyse.swap import Swapped
 from posnmt.evaluation.analyse.swap import faults_of as swap_faults
 from posnmt.evaluation.analyse.units import Units, choose_units
 from posnmt.metrics.metric import References, of_sentences, padded
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Say = Callable[[str], None]
 
@@ -126,8 +125,6 @@ def read(files: Files, settings: Settings, say: Say) -> Read:
     Raises:
         UserError: the settings or the files have faults; all at once.
     """
-    import numpy as np
-
     raise_all(files.faults(settings))
     settings = with_run(settings, say)
     groups = seed_groups(list(files.outputs))

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 # Numbers per batch, of its weights or of its sums: 4 million float32 are 16 MB, and float64 32 MB.
 WEIGHTS = 4_000_000
@@ -43,8 +41,6 @@ def bootstrap_sums(
     Yields:
         `[c, 1 + G, M, K]`: overall, then each group; S samples in all.
     """
-    import numpy as np
-
     generator = np.random.default_rng([seed, 0])
     total = len(rows)
     order = np.argsort(groups, kind="stable")
@@ -74,8 +70,6 @@ def half_sums(
     Yields:
         `[c, M, K]`; S samples in all.
     """
-    import numpy as np
-
     generator = np.random.default_rng([seed, 1])
     total = len(rows)
     table = _Table(rows.reshape(-1, rows[0].size))
@@ -94,16 +88,12 @@ class _Table:
     """
 
     def __init__(self, counts: np.ndarray) -> None:
-        import numpy as np
-
         whole = np.array([bool((column >= 0).all() and (column % 1 == 0).all()) for column in counts.T], dtype=bool)
         self._counts, self._whole, self._all_whole = counts, whole, bool(whole.all())
         self._narrow = (counts if self._all_whole else counts[:, whole]).astype(np.float32)
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """The exact sums `[c, K]` (float64) for integer weights `[c, N]` (float32)."""
-        import numpy as np
-
         narrow = weights @ self._narrow
         if narrow.max(initial=0) >= EXACT:
             return weights.astype(float) @ self._counts

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.significance import tested
 from posnmt.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
 NORMAL = 10_000
@@ -98,8 +97,6 @@ def t_tails(t: float, freedom: float) -> float:
     With t = sqrt(freedom) cot(angle), it is an integral of sin(angle)^(freedom - 1) up to a factor. The substitution
     angle = s^4 makes the integrand smooth at 0, so that Gauss-Legendre quadrature is accurate to about 12 digits.
     """
-    import numpy as np
-
     end = math.atan2(math.sqrt(freedom), abs(t)) ** 0.25
     nodes, weights = _quadrature()
     s = (nodes + 1) * end / 2
@@ -124,8 +121,6 @@ def t_quantile(share: float, freedom: float) -> float:
 @cache
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights, cached because they take longer to compute than a quantile."""
-    import numpy as np
-
     return np.polynomial.legendre.leggauss(200)
 
 
@@ -143,8 +138,6 @@ def seed_results(
         metrics: those to test.
         correction: as in `posnmt.evaluation.analyse.significance.corrected`, over the pairs within one metric.
     """
-    import numpy as np
-
     if not groups:
         return None
     by_name = {system["name"]: system for system in systems}

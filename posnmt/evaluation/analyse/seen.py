@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posnmt.base.errors import UserError
-
-if TYPE_CHECKING:
-    from posnmt.run.run import Run
+from posnmt.run.run import Run
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.numbers import in_digits
@@ -20,9 +21,6 @@ from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.analyse.measures import MEASURES
 from posnmt.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 OPTION = "--scores"
 NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,39}")
@@ -137,8 +135,6 @@ def read_scores(scores: Scores, outputs: Sequence[Text], lower: Collection[str] 
     Raises:
         UserError: a file cannot be read, or does not have one number for each sentence; all at once.
     """
-    import numpy as np
-
     read, faults = {}, []
     for metric, files in scores.items():
         of_outputs, of_files = [], []

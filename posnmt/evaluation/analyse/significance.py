@@ -11,17 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.resample import half_sums
 from posnmt.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # The p-values below which a difference has a double and a single mark (Neishi and Yoshinaga 2019, Table 4).
 LEVELS = (0.01, 0.05)
@@ -45,8 +43,6 @@ def paired_bootstrap(scores: np.ndarray, metric: Metric, sentences: int) -> tupl
     Returns:
         p `[M, M]`, and the share of samples in which the system of the row beats that of the column, `[M, M]`.
     """
-    import numpy as np
-
     samples, systems = scores.shape
     wins = np.zeros((systems, systems))
     p = np.full((systems, systems), np.nan)
@@ -74,8 +70,6 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
     Returns:
         Metric → p `[M, M]`.
     """
-    import numpy as np
-
     systems = additive.rows.shape[1]
     first, second = np.array(list(combinations(range(systems), 2)), dtype=int).reshape(-1, 2).T
     totals = additive.rows.sum(axis=0)
@@ -101,8 +95,6 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
         p `[M, M]`, with the system of the row as the baseline; and the numbers of sentences that then favour the system
         of the row and that of the column, `[M, M, 2]`.
     """
-    import numpy as np
-
     systems = additive.rows.shape[1]
     rows = additive.rows[..., additive.columns[metric]]
     totals = rows.sum(axis=0)
@@ -129,8 +121,6 @@ def weaker(p: np.ndarray, favour: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         For each pair the larger p, and which system both baselines favour: 1 that of the row, -1 that of the column. If
         each baseline favours another system, p is 1, and neither is favoured (0).
     """
-    import numpy as np
-
     ahead = np.sign(favour[..., 0] - favour[..., 1])
     agree = ahead == -ahead.T
     larger = np.where(agree, np.maximum(p, p.T), 1.0)
@@ -140,8 +130,6 @@ def weaker(p: np.ndarray, favour: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def sign_p(ones: int, others: int) -> float:
     """The two-sided p of the sign test: twice the tail of the binomial distribution, at most 1."""
-    import numpy as np
-
     fewest, total = min(ones, others), ones + others
     places = np.arange(1, fewest + 1)
     # Logarithms of the binomial coefficients 0 to `fewest`, which overflow a float from about 1,000 sentences on.
@@ -160,8 +148,6 @@ def corrected(p: np.ndarray, correction: str) -> np.ndarray:
     Raises:
         UserError: the correction is unknown.
     """
-    import numpy as np
-
     if correction not in CORRECTIONS:
         raise UserError(
             f"no correction is called {correction!r}", "--correction", f"choose from {', '.join(CORRECTIONS)}"
@@ -245,8 +231,6 @@ def tested(p: np.ndarray, ahead: np.ndarray, correction: str) -> dict[str, Any]:
 
 def _symmetric(values: Iterable[float], systems: int) -> np.ndarray:
     """The symmetric matrix `[M, M]` of the values of all pairs, in the order of `combinations`, with a NaN diagonal."""
-    import numpy as np
-
     matrix = np.full((systems, systems), np.nan)
     for (a, b), value in zip(combinations(range(systems), 2), values, strict=True):
         matrix[a, b] = matrix[b, a] = value

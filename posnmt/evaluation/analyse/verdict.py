@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.significance import SAME, approximate_randomisation, corrected
-
-if TYPE_CHECKING:
-    import numpy as np
 
 CHANCE = 0.05
 """The p-value from which a difference may be chance."""
@@ -41,8 +40,6 @@ def verdict(
         systems: name → indices of its outputs, one for each seed.
         lengths: `[N]` of the sources, in `unit`.
     """
-    import numpy as np
-
     metric, names = next(iter(additive.columns)), list(systems)
     rows = additive.rows[:, : sum(map(len, systems.values()))]
     groups = []
@@ -73,8 +70,6 @@ def _of_systems(p: np.ndarray, scores: np.ndarray, systems: Sequence[list[int]])
 
     It is 1 where not all outputs of one are ahead of all of the other: seeds then contradict each other.
     """
-    import numpy as np
-
     matrix = np.full((len(systems), len(systems)), np.nan)
     for row, column in permutations(range(len(systems)), 2):
         ahead = np.sign(scores[systems[row], None] - scores[None, systems[column]])
@@ -85,8 +80,6 @@ def _of_systems(p: np.ndarray, scores: np.ndarray, systems: Sequence[list[int]])
 
 def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarray]:
     """Name → which sentences, `[N]` bool, of the groups that have some."""
-    import numpy as np
-
     if trained == TrainedLengths():
         return {"all": np.ones(len(lengths), dtype=bool)}
     distinct, places = np.unique(lengths, return_inverse=True)

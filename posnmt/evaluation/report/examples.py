@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError
 from posnmt.config.numbers import in_digits
@@ -15,9 +17,6 @@ from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.analyse.inputs import Text
 from posnmt.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
 """Whether all trainings saw a length, from its mark; None: some did."""
@@ -68,8 +67,6 @@ class Examples:
             wanted: number of sentences, evenly spaced; None: all.
             language: code of the references' language; None: that of their script.
         """
-        import numpy as np
-
         total = len(lengths)
         count = total if wanted is None else min(wanted, total)
         numbers = np.arange(count) * total // max(count, 1)
@@ -131,6 +128,4 @@ def parse_examples(text: str) -> int | None:
 
 def _integers(scores: np.ndarray, metric: Metric) -> list[list[int]]:
     """Scores `[M, E]` as integers, with one decimal more than the page shows."""
-    import numpy as np
-
     return np.rint(scores * 10 ** (metric.decimals + 1)).astype(int).tolist()

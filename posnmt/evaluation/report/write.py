@@ -8,17 +8,13 @@ import tempfile
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.files import PARTIAL
 from posnmt.base.version import __version__
-
-if TYPE_CHECKING:
-    from posnmt.evaluation.analyse.analyse import Analysis
-    from posnmt.evaluation.report.figures import Drawing
-    from posnmt.evaluation.report.likelihood import LikelihoodReport
-
+from posnmt.evaluation.analyse.analyse import Analysis
+from posnmt.evaluation.report.figures import Drawing
+from posnmt.evaluation.report.likelihood import LikelihoodReport
 
 BY_POSITION = "tables/likelihood.csv"
 

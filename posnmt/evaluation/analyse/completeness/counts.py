@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.evaluation.analyse.significance import sign_p
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LEVEL = 0.95
 
@@ -33,8 +32,6 @@ def upper_bound(events: int, trials: int, level: float = LEVEL) -> float:
 
 def _at_most(events: int, trials: int, share: float) -> float:
     """The binomial probability of at most so many events; `share` lies between 0 and 1."""
-    import numpy as np
-
     counts = np.arange(events + 1)
     ratios = np.log((trials - counts[1:] + 1) / counts[1:])
     logs = np.concatenate([[0.0], np.cumsum(ratios)]) + counts * math.log(share)
@@ -70,8 +67,6 @@ def rate_of(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
     Args:
         omitted, lines: `[K]` whether each sentence is omitted, and the number of its line.
     """
-    import numpy as np
-
     events, trials = int(omitted.sum()), len(omitted)
     if not trials:
         return {"sentences": 0, "omitted": 0, "rate": None, "interval": None, "at_most": None}

@@ -8,12 +8,10 @@ gives 2 % false alarms on made deletions, where the first would give up to 48 % 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    from posnmt.evaluation.analyse.completeness.evidence import Evidence
+from posnmt.evaluation.analyse.completeness.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,6 @@ class Detector:
 
     def margins(self, evidence: Evidence) -> np.ndarray:
         """`[K]` log-odds minus the threshold: a sentence counts as omitted above 0."""
-        import numpy as np
-
         return self.intercept + evidence.features @ np.array(self.weights) - self.threshold
 
 

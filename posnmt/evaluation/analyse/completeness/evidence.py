@@ -9,13 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.evaluation.analyse.completeness.segmentation import INSIDE, cuts
 from posnmt.evaluation.analyse.completeness.split import Line
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEATURES = ("aligned", "ends", "ratio", "own_ratio")
 """What the detector reads of each sentence, in order; see `Evidence`."""
@@ -43,8 +41,6 @@ class Evidence:
     @property
     def features(self) -> np.ndarray:
         """`[K, features]` in the order of `FEATURES`."""
-        import numpy as np
-
         return np.stack([getattr(self, name) for name in FEATURES], axis=1)
 
 
@@ -63,8 +59,6 @@ def evidence(
         strengths: of the number of a line: `[n, T]` how well words translate each other, 0 without a link.
         expansion: words of a translation for each word of its source.
     """
-    import numpy as np
-
     rows: list[tuple[float, float, float, float]] = []
     linked = np.zeros(len(sources))
     for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
@@ -94,8 +88,6 @@ def parts(
         expansion: as in `evidence`.
         inside_cost: as of `cuts`.
     """
-    import numpy as np
-
     total = len(translation.forms)
     gains = np.stack([table[part].max(axis=0, initial=0.0) for part in source.parts])
     expected = [expansion * (part.stop - part.start) for part in source.parts]

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.evaluation.analyse.completeness.counts import jackknife, rate_of
-
-if TYPE_CHECKING:
-    import numpy as np
 
 NEEDED = ("line", "sentence", "omitted")
 OPTIONAL = ("probability", "second")
@@ -54,8 +53,6 @@ def read_labels(path: Path, sizes: np.ndarray) -> Labels:
     Raises:
         UserError: a column is missing, or a row has another value or no such sentence; all at once.
     """
-    import numpy as np
-
     findings = Findings(accept=("crlf",))
     lines = list(read_lines(TextFile("labels", path), findings, blank_is_fault=False))
     findings.raise_all()
@@ -116,8 +113,6 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
         omitted: `[K]` what the detector says of its sentences.
         lines, numbers: `[K]` the line of each sentence, and its number in it, from 0.
     """
-    import numpy as np
-
     at = {place: row for row, place in enumerate(zip((lines + 1).tolist(), (numbers + 1).tolist(), strict=True))}
     rows = np.array([at[place] for place in labels.places])
     automatic, weights, owner = omitted[rows].astype(float), 1 / labels.probabilities, lines[rows]
@@ -151,8 +146,6 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) ->
         values, weights: `[k]` of sentences.
         lines: `[k]` the number of the line of each.
     """
-    import numpy as np
-
     total = float(weights.sum())
     if not total:
         return {"value": None, "interval": None}

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 ITERATIONS = 8
 DIAGONAL = 4.0
@@ -42,8 +40,6 @@ class Lexicon:
 
     def table(self, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
         """`[n, m]` the strength of every pair of words of two texts, 0 where they do not translate each other."""
-        import numpy as np
-
         table = np.zeros((len(source), len(target)))
         for row, form in enumerate(source):
             known = self.strengths.get(form, {})
@@ -61,8 +57,6 @@ def learn(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Lexicon:
     The strength of a pair is the expected number of its links, divided by the geometric mean of how often its two words
     stand in the lines.
     """
-    import numpy as np
-
     sources: dict[str, int] = {}
     targets: dict[str, int] = {}
     rows, columns, priors = [], [], []
@@ -102,8 +96,6 @@ def _expected_links(
         priors: of each line `[n, m]` how much a pair counts by its places.
         sources, targets: numbers of different words.
     """
-    import numpy as np
-
     codes = np.concatenate([(i[:, None] * targets + j).ravel() for i, j in zip(rows, columns, strict=True)])
     kinds, cells = np.unique(codes, return_inverse=True)
     cells = cells.astype(np.int32)

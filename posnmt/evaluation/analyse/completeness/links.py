@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posnmt.evaluation.analyse.completeness.lexicon import learn
 from posnmt.evaluation.analyse.completeness.split import Line
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Strengths = Callable[[int], "np.ndarray"]
 """The number of a line → `[n, T]` how well the words of its source and of its translation translate each other."""

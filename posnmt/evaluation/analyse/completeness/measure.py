@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.version import __version__
 from posnmt.config.writing import EXAMPLES, isolated, writing
@@ -17,9 +19,6 @@ from posnmt.evaluation.analyse.completeness.links import aligned
 from posnmt.evaluation.analyse.completeness.split import Line, split
 from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
 from posnmt.evaluation.analyse.measures import COMPLETENESS
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MANY = 0.01
 """The rate of omitted sentences above which there is a warning."""
@@ -71,8 +70,6 @@ def completeness(
         read: called with the name of an output and the sentences of each source line, `[N]`; the labels of the output.
         shown: how many outputs are in the results; default: all. The others have statistics alone.
     """
-    import numpy as np
-
     here, there = (code or UNKNOWN for code in languages)
     sources = [split(line, here) for line in source]
     references = [split(line, there) for line in reference]
@@ -119,8 +116,6 @@ def completeness(
 
 def _content(sources: Sequence[Line]) -> list[np.ndarray]:
     """Which words of each line are no function words."""
-    import numpy as np
-
     common = function_words(line.forms for line in sources)
     return [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]
 
@@ -171,8 +166,6 @@ def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: 
 
 def _worst(margins: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
     """The lines with most omitted sentences, the surest first: the number of the line, and those of the sentences."""
-    import numpy as np
-
     lost = np.flatnonzero(margins > 0)
     by_line: dict[int, list[int]] = {}
     for each in lost.tolist():

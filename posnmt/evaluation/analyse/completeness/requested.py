@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.writing import EXAMPLES, writing
@@ -16,9 +18,6 @@ from posnmt.evaluation.analyse.completeness.realign import realigned
 from posnmt.evaluation.analyse.inputs import Text, input_record
 from posnmt.evaluation.analyse.sentence_scores import label
 from posnmt.evaluation.analyse.settings import Settings
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def parse_judged(pairs: Sequence[str]) -> dict[str, Path]:

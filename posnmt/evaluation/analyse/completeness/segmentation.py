@@ -10,10 +10,8 @@ Legend: J sentences of the source, T words of the output.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 INSIDE = 2.0
 """The cost of a cut inside a sentence of the output."""
@@ -37,8 +35,6 @@ def cuts(gains: np.ndarray, expected: Sequence[float], ends: Collection[int], in
     Returns:
         `[J - 1]` places from 0 to T: sentence j has the words from the cut before it to the cut behind it.
     """
-    import numpy as np
-
     words = gains.shape[1]
     places = np.arange(words + 1)
     lengths = places[:, None] - places  # [to, from]
