@@ -1,1 +1,1 @@
-"""The command line: a module a group of commands, with heavy imports inside."""
+"""The command line: one module for each group of commands. Heavy imports are inside the functions."""

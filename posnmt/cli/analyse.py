@@ -16,10 +16,10 @@ from posnmt.metrics.registry import DEFAULT_METRICS, METRICS
 
 
 class MetricChoice(click.Choice[str]):
-    """posnmt's own metrics, which the help lists, and those of other packages."""
+    """A choice of metrics. The help lists posnmt's own; metrics of other packages are accepted too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name as it is."""
+        """Check the name, and return it unchanged."""
         outside = plugins.is_class(value) or value in plugins.names("metric")
         return value if outside else super().convert(value, param, ctx)
 
@@ -32,8 +32,8 @@ class MetricChoice(click.Choice[str]):
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="its reference translation; once for each, scores are against all of them; an empty line in one of several is"
-    " no reference",
+    help="reference translation; repeat it for several references, and scores are against all of them; an empty line in"
+    " one of several is no reference",
 )
 @click.option(
     "--output",
@@ -41,7 +41,7 @@ class MetricChoice(click.Choice[str]):
     multiple=True,
     required=True,
     metavar="NAME=FILE",
-    help="a system's translation; once for each system",
+    help="a system's translation; repeat it for each system",
 )
 @click.option(
     "--out",
@@ -62,15 +62,17 @@ class MetricChoice(click.Choice[str]):
     " --subword-model, else words, and characters of text without blanks between words",
 )
 @click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
-@click.option("--target-subword-model", type=click.Path(path_type=Path), help="if the target has another one")
+@click.option("--target-subword-model", type=click.Path(path_type=Path), help="the target's, if it has its own")
 @click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10, or 20 characters")
-@click.option("--bin-edges", metavar="N,N,...", help="instead: the first length of each bin but the first")
+@click.option(
+    "--bin-edges", metavar="N,N,...", help="instead of a width: the first length of every bin after the first"
+)
 @click.option(
     "--max-trained-length",
     type=click.IntRange(min=1),
-    help="longest source sentence in training: lengths beyond are marked unseen",
+    help="length of the longest source sentence in training; longer ones are marked as unseen",
 )
-@click.option("--trained-on", type=click.Path(path_type=Path), help="instead: the source text of training")
+@click.option("--trained-on", type=click.Path(path_type=Path), help="instead of a length: the source text of training")
 @click.option(
     "--metrics",
     "metrics",
@@ -83,9 +85,11 @@ class MetricChoice(click.Choice[str]):
 @click.option(
     "--target-language",
     metavar="CODE",
-    help="such as ja, zh, ko: BLEU takes its tokeniser; default: that of the reference's script",
+    help="such as ja, zh, ko: BLEU uses the tokeniser of this language; default: that of the reference's script",
 )
-@click.option("--source-language", metavar="CODE", help="such as de: its rules of sentences, for --completeness")
+@click.option(
+    "--source-language", metavar="CODE", help="such as de: --completeness finds sentences by the rules of this language"
+)
 @click.option(
     "--completeness",
     is_flag=True,
@@ -94,42 +98,44 @@ class MetricChoice(click.Choice[str]):
 @click.option(
     "--realign",
     is_flag=True,
-    help="cut paragraphs into a line for each sentence of the source first, and measure by its place, too",
+    help="first cut paragraphs into one line for each source sentence; also measure by the sentence's place in its"
+    " paragraph",
 )
 @click.option(
     "--parallel",
     type=(click.Path(path_type=Path), click.Path(path_type=Path)),
     metavar="SOURCE TARGET",
-    help="more aligned text, from which --completeness learns its lexicon, too",
+    help="more parallel text, from which --completeness also learns its lexicon",
 )
 @click.option(
     "--judged",
     multiple=True,
     metavar="NAME=FILE",
-    help="what people say of output NAME, with tabs: line, sentence, omitted (1 or 0); corrects its rate of omissions",
+    help="human judgements of output NAME, with tabs: line, sentence, omitted (1 or 0); they correct its rate of"
+    " omissions",
 )
 @click.option(
     "--bleu-tokenizer",
     metavar="NAME",
-    help="instead: one of sacreBLEU's: 13a, none, zh, ja-mecab, ko-mecab, char, intl, …",
+    help="instead of a language: a tokeniser of sacreBLEU: 13a, none, zh, ja-mecab, ko-mecab, char, intl, …",
 )
 @click.option(
     "--scores",
     multiple=True,
     metavar="METRIC:NAME=FILE",
-    help="sentence scores of output NAME made elsewhere, one number a line, such as comet:mine=comet.txt",
+    help="sentence scores of output NAME by another program, one number per line, such as comet:mine=comet.txt",
 )
 @click.option(
     "--lower-is-better",
     multiple=True,
     metavar="METRIC",
-    help="a METRIC of --scores of which lower ones are better, such as MetricX",
+    help="a METRIC of --scores for which lower is better, such as MetricX",
 )
 @click.option(
     "--likelihood",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="of `posnmt score --by-position --out`: the report shows its losses by position as well",
+    help="folder that `posnmt score --by-position --out` wrote; the report then shows its losses by position too",
 )
 @click.option(
     "--swapped",
@@ -142,7 +148,7 @@ class MetricChoice(click.Choice[str]):
     type=click.IntRange(min=0),
     default=10_000,
     show_default=True,
-    help="bootstrap samples, at least 40; 0: neither intervals nor tests",
+    help="number of bootstrap samples, at least 40; 0: no intervals and no tests",
 )
 @click.option("--significance/--no-significance", default=True, show_default=True, help="test every pair of outputs")
 @click.option(
@@ -152,7 +158,7 @@ class MetricChoice(click.Choice[str]):
     show_default=True,
     help="correction of p-values for the number of pairs, where there are three outputs or more",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="seed of the samples")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="seed of the bootstrap samples")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -207,7 +213,7 @@ def analyse(
     from posnmt.evaluation.report.write import place_faults, write
 
     shown, systems = parse_examples(examples), parse_outputs(outputs)
-    of_swapped, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
+    swapped_outputs, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
     settings = Settings(
         bin_edges=None if bin_edges is None else parse_edges(bin_edges),
         judged=parse_judged(judged),
@@ -217,7 +223,7 @@ def analyse(
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
         by_position = None if likelihood is None else read_report(likelihood)
-        analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
+        analysis = measure(source, references, systems, settings, swapped_outputs, display.say, sentence_scores)
         display.say("drawing")
         write(analysis, out, shown, by_position)
         display.say(analysis.results["verdict"]["sentence"])

@@ -18,22 +18,24 @@ def condition() -> None:
 
 @condition.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
-@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="pairs")
-@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="pairs")
+@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="training pairs")
+@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="dev pairs")
 @click.option(
-    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and in test-long"
+    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and again in test-long"
 )
 @click.option("--min-length", type=int, default=3, show_default=True, help="shortest source sentence, in words")
-@click.option("--max-length", type=int, default=14, show_default=True, help="longest in training and dev")
-@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest in test")
-@click.option("--reordering", default="mixed", show_default=True, help="short, long, mixed, or a share from 0 to 1")
-@click.option("--lexicon", type=int, default=None, help="stems of the dictionary, 40 to 20,000; default: 120")
-@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
+@click.option("--max-length", type=int, default=14, show_default=True, help="longest one in training and dev")
+@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest one in test")
+@click.option(
+    "--reordering", default="mixed", show_default=True, help="short, long, mixed, or the share of long ones, 0 to 1"
+)
+@click.option("--lexicon", type=int, default=None, help="stems in the dictionary, 40 to 20,000; default: 120")
+@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
 def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
-    """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
+    """Make an artificial language pair: subject-verb-object to verb-final with inflection, with exact references.
 
-    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json. The same seed gives the same
-    bytes.
+    Sentences can have any length. Writes train, dev, test and test-long (.source, .target, .align) and manifest.json.
+    The same seed gives the same bytes.
 
     \b
     Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
@@ -48,17 +50,28 @@ def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) 
 @condition.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the reordered texts")
 @click.option(
-    "--apply", "applied", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; once for each"
+    "--apply",
+    "applied",
+    multiple=True,
+    required=True,
+    metavar="NAME=FILE",
+    help="text to reorder; repeat it for each text",
 )
 @click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
 @click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
 @click.option(
-    "--alignment", type=click.Path(path_type=Path), help="their word alignments, lines `0-0 1-2`; default: by eflomal"
+    "--alignment",
+    type=click.Path(path_type=Path),
+    help="their word alignments, lines like `0-0 1-2`; default: made by eflomal",
 )
 @click.option("--model", type=click.Path(path_type=Path), help="instead of learning: model.json of an earlier run")
-@click.option("--command", "program", metavar="CMD", help="instead: a shell command, lines in, reordered lines out")
-@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
-@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="over the pairs, in learning")
+@click.option(
+    "--command", "program", metavar="CMD", help="instead: a shell command that reads lines and writes them reordered"
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
+@click.option(
+    "--passes", type=click.IntRange(min=1), default=3, show_default=True, help="passes over the pairs while learning"
+)
 def reorder(
     out: Path,
     applied: tuple[str, ...],
@@ -97,7 +110,7 @@ _PARALLEL_TEXT = _options(
     click.option("--source", type=click.Path(path_type=Path), help="source text, one sentence a line"),
     click.option("--target", type=click.Path(path_type=Path), help="its translation, line by line"),
     click.option(
-        "--tsv", type=click.Path(path_type=Path), help="instead: one file, source TAB target [TAB document id]"
+        "--tsv", type=click.Path(path_type=Path), help="instead of two files: one, source TAB target [TAB document id]"
     ),
 )
 _LENGTH_UNIT = _options(
@@ -107,14 +120,14 @@ _LENGTH_UNIT = _options(
         help="unit of lengths; default: subwords with --subword-model, else words",
     ),
     click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords"),
-    click.option("--target-subword-model", type=click.Path(path_type=Path), help="if the target has another one"),
+    click.option("--target-subword-model", type=click.Path(path_type=Path), help="the target's, if it has its own"),
 )
 
 
 @condition.command("length-split", context_settings=COMMAND)
 @_CONDITION_OUT
 @_PARALLEL_TEXT
-@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True, help="how many")
+@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True, help="number of parts")
 @_LENGTH_UNIT
 def length_split(out: Path, parts: int, unit: str | None, **options: Path | None) -> None:
     """Split training text into parts of increasing source length (short, middle, long) with almost equally many tokens.
@@ -132,7 +145,9 @@ def length_split(out: Path, parts: int, unit: str | None, **options: Path | None
 @condition.command(context_settings=COMMAND)
 @_CONDITION_OUT
 @_PARALLEL_TEXT
-@click.option("--max-length", type=click.IntRange(min=1), required=True, help="longest that is kept, on both sides")
+@click.option(
+    "--max-length", type=click.IntRange(min=1), required=True, help="greatest length that is kept, on either side"
+)
 @_LENGTH_UNIT
 def cap(out: Path, max_length: int, unit: str | None, **options: Path | None) -> None:
     """Remove pairs that are too long on either side from training text; prints a table of kept and dropped pairs.
@@ -171,21 +186,27 @@ def _by_length(
 @condition.command(context_settings=COMMAND)
 @_CONDITION_OUT
 @_PARALLEL_TEXT
-@click.option("--documents", type=click.Path(path_type=Path), help="document ids: of each line, the first field")
+@click.option(
+    "--documents", type=click.Path(path_type=Path), help="file with a document id in the first field of each line"
+)
 @click.option("--sentences", type=click.IntRange(min=2), default=2, show_default=True, help="pairs to join")
-@click.option("--source-separator", help="between source sentences; default: a blank, nothing in Japanese and Chinese")
-@click.option("--target-separator", help="between target sentences; default: a blank, nothing in Japanese and Chinese")
+@click.option(
+    "--source-separator", help="text between source sentences; default: a blank, but nothing in Japanese and Chinese"
+)
+@click.option(
+    "--target-separator", help="text between target sentences; default: a blank, but nothing in Japanese and Chinese"
+)
 @click.option(
     "--rest",
     type=click.Choice(["keep", "drop"]),
     default="keep",
     show_default=True,
-    help="the rest at the end of a document: keep it as a shorter group, or drop it",
+    help="what to do with too few sentences at the end of a document: keep them as a shorter group, or drop them",
 )
 def join(
     out: Path, sentences: int, source_separator: str | None, target_separator: str | None, rest: str, **files: Any
 ) -> None:
-    """Join consecutive sentence pairs to lines of several sentences, never across the end of a document.
+    """Join consecutive sentence pairs into lines of several sentences, never across the end of a document.
 
     \b
     Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined
@@ -202,18 +223,20 @@ def join(
 
 @condition.command(context_settings=COMMAND)
 @_CONDITION_OUT
-@click.option("--source", type=click.Path(path_type=Path), required=True, help="text, its words separated by blanks")
+@click.option(
+    "--source", type=click.Path(path_type=Path), required=True, help="text whose words are separated by blanks"
+)
 @click.option(
     "--share",
     "shares",
     type=float,
     multiple=True,
     required=True,
-    help="of each sentence's words, 0.1 for 10 %; once for each",
+    help="share of each sentence's words, 0.1 for 10 %; repeat it for several",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
+@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
 def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
-    """Swap a share of each sentence's words in a source text at random, writing a file for each share.
+    """Swap a share of each sentence's words in a source text at random, and write a file for each share.
 
     \b
     Example: posnmt condition swap --source test.en --share 0.1 --share 0.2 --share 0.3 --out swapped

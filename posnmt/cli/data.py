@@ -25,9 +25,10 @@ def data() -> None:
 @click.argument("word", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print JSON, with licence, citation and URL")
 def list_corpora(word: str | None, as_json: bool) -> None:
-    """List the corpora of the catalogue, one line each; with WORD, those with it in name, title, pair or papers.
+    """List the corpora of the catalogue, one per line. WORD limits the list to entries that contain it.
 
-    `posnmt data fetch` also fetches the corpora of sacreBLEU and mtdata, by their names there: see docs/data.md.
+    WORD is looked up in name, title, language pair and papers. `posnmt data fetch` can also fetch the corpora of
+    sacreBLEU and mtdata by the names that they have there: see docs/data.md.
 
     \b
     Example: posnmt data list R19
@@ -47,8 +48,8 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     width = max(map(len, entries))
     for name, entry in entries.items():
         pairs = f"{entry.pairs:,} pairs" if entry.pairs else "size unknown"
-        way = "" if entry.corpus is not None else ", to be applied for"
-        click.echo(f"{name:{width}}  {entry.title} ({pairs}{way}; {', '.join(entry.papers)})")
+        access = "" if entry.corpus is not None else ", on application"
+        click.echo(f"{name:{width}}  {entry.title} ({pairs}{access}; {', '.join(entry.papers)})")
 
 
 @data.command(context_settings=COMMAND)
@@ -56,12 +57,12 @@ def list_corpora(word: str | None, as_json: bool) -> None:
 @click.option(
     "--cache", type=click.Path(path_type=Path), help="folder; default: corpora in $POSNMT_CACHE or ~/.cache/posnmt"
 )
-@click.option("--pair", metavar="SRC-TGT", help="source and target, such as en-de; default: as the catalogue says")
+@click.option("--pair", metavar="SRC-TGT", help="source and target, such as en-de; default: the catalogue's pair")
 def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
-    """Fetch corpora into the cache, and print their files: source TAB target [TAB document ids], one line each.
+    """Fetch corpora into the cache, and print the files of each on a line: source TAB target [TAB document ids].
 
     NAMES are from the catalogue, or like `sacrebleu:wmt20` or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted
-    download is resumed; corpora in the cache are verified and not fetched again. If one fails, the others are still
+    download is resumed. Corpora in the cache are verified and not fetched again. If one fails, the others are still
     fetched.
 
     \b
@@ -75,7 +76,7 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
     with Display() as display:
         for name in names:
             try:
-                corpus, languages = _named(name, pair)
+                corpus, languages = _corpus_and_pair(name, pair)
                 fetched = get(corpus, cache or default_cache(), languages, display.say, display.show)
             except UserError as fault:
                 faults.append(fault)
@@ -90,12 +91,13 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
 @data.command(context_settings=COMMAND)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--pair", metavar="SRC-TGT", required=True, help="source and target, such as en-de")
-@click.option("--out", metavar="NAME", required=True, help="beginning of the new files' names: NAME.en and NAME.de")
+@click.option("--out", metavar="NAME", required=True, help="the new files are NAME.en and NAME.de")
 def extract(file: Path, pair: str, out: str) -> None:
-    """Write the pairs of a translation memory (TMX, plain, .gz or .xz) as two files, line by line; print their names.
+    """Write the pairs of a translation memory (TMX, plain, .gz or .xz) to two parallel files, and print their names.
 
-    Units that lack a language are counted. Markup inside segments is left out. `pt` takes texts of any region,
-    `pt_BR` those of that region or without one. If a unit has texts of several regions, name a region.
+    Units without one of the languages are counted and left out, and so is markup inside segments. `pt` takes texts of
+    any region; `pt_BR` takes texts of that region and texts without a region. If a unit has texts of several regions,
+    name a region.
 
     \b
     Example: posnmt data extract memory.tmx --pair en-de --out memory
@@ -106,7 +108,7 @@ def extract(file: Path, pair: str, out: str) -> None:
 
     languages = language_pair(pair, "--pair")
     if languages[0] == languages[1]:
-        raise UserError(f"both languages are {languages[0]}", "--pair", "name two")
+        raise UserError(f"both languages are {languages[0]}", "--pair", "name two different languages")
     files = [Path(f"{out}.{language}") for language in languages]
     for path in files:
         if path.exists():
@@ -126,7 +128,7 @@ def extract(file: Path, pair: str, out: str) -> None:
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="source text, plain, .gz or .xz; once for each corpus",
+    help="source text, plain, .gz or .xz; repeat it for each corpus",
 )
 @click.option(
     "--target",
@@ -134,55 +136,65 @@ def extract(file: Path, pair: str, out: str) -> None:
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="its translation, line by line; once for each corpus",
+    help="its translation, line by line; repeat it for each corpus",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the cleaned and dropped pairs")
-@click.option("--source-language", metavar="CODE", help="default: by the files' names, such as train.de")
-@click.option("--target-language", metavar="CODE", help="default: by the files' names")
+@click.option(
+    "--source-language", metavar="CODE", help="language of the source; default: by the files' names, such as train.de"
+)
+@click.option("--target-language", metavar="CODE", help="language of the target; default: by the files' names")
 @click.option(
     "--keep",
     type=click.Choice(["damaged", "empty", "copies"]),
     multiple=True,
-    help="keep pairs with control characters (damaged; bytes that are not UTF-8 and NUL are errors then), with an empty"
-    " side, or with equal sides; once for each",
+    help="keep pairs with control characters (damaged), with an empty side (empty), or with equal sides (copies);"
+    " repeat it for several; with damaged, NUL and bytes that are not UTF-8 are errors",
 )
 @click.option(
-    "--min-length", type=click.IntRange(min=0), default=0, show_default=True, help="characters of a side; 0: no limit"
+    "--min-length",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="fewest characters of a side; 0: no limit",
 )
 @click.option(
     "--max-length",
     type=click.IntRange(min=0),
     default=2000,
     show_default=True,
-    help="characters of a side; 0: no limit",
+    help="most characters of a side; 0: no limit",
 )
 @click.option(
     "--max-ratio",
     type=NumberRange(min=0),
     default=4.0,
     show_default=True,
-    help="of the sides' lengths in characters, from which on a pair is dropped; 0: no limit",
+    help="ratio of the sides' lengths in characters at which a pair is dropped; 0: no limit",
 )
 @click.option(
     "--min-script",
     type=NumberRange(0, 1),
     default=0.2,
     show_default=True,
-    help="share of a side's letters in its language's script, or that of most of its text; 0: no limit",
+    help="smallest share of a side's letters in the script of its language, or else in the script of most of its text;"
+    " 0: no limit",
 )
 @click.option(
     "--duplicates",
     type=click.Choice(["near", "exact", "keep"]),
     default="near",
     show_default=True,
-    help="drop pairs that repeat an earlier one; near: with other blanks, punctuation or case too",
+    help="which repeated pairs to drop: exact: equal ones; near: also those that differ in blanks, punctuation or case;"
+    " keep: none",
 )
-@click.option("--one-target", is_flag=True, help="drop pairs whose source had another target before")
+@click.option(
+    "--one-target", is_flag=True, help="drop pairs whose source stands in an earlier pair with another target"
+)
 @click.option(
     "--opusfilter",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="also write the cleaning as a configuration of OpusFilter",
+    help="also write a configuration of OpusFilter that does the same cleaning",
 )
 def clean(
     sources: tuple[Path, ...],
@@ -194,10 +206,10 @@ def clean(
     opusfilter: Path | None,
     **limits: Any,
 ) -> None:
-    """Drop pairs that a training text is better without: damaged, copied, repeated, of odd lengths, in other scripts.
+    """Drop training pairs that are damaged, copied, repeated, of unlikely lengths, or in another script.
 
-    Prints how many are dropped for which reason, and the two cleaned files. The dropped pairs are in OUT too, with
-    dropped.tsv: file, line, reason and detail of each. Several corpora are cleaned as one text.
+    Prints how many pairs were dropped for each reason, and the paths of the two cleaned files. OUT also has the dropped
+    pairs, and dropped.tsv with file, line, reason and detail of each. Several corpora are cleaned as one text.
 
     \b
     Example: posnmt data clean --source crawl.en.gz --target crawl.de.gz --out cleaned
@@ -211,13 +223,13 @@ def clean(
     from posnmt.corpora.cleaning.opusfilter import configuration
 
     if len(sources) != len(targets):
-        counted = f"got {len(sources)} and {len(targets)}"
-        raise UserError(f"each corpus has a source and a target; {counted}", "--source, --target", "name both of each")
+        what = f"{len(sources)} sources and {len(targets)} targets"
+        raise UserError(what, "--source, --target", "name one of each for every corpus")
     if opusfilter is not None and opusfilter.exists():
         raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
     if opusfilter is not None and not (opusfilter.parent.is_dir() or opusfilter.parent.resolve() == out.resolve()):
         raise UserError(
-            "the folder of this output does not exist", opusfilter, "make it, or choose another --opusfilter"
+            "the folder of this output does not exist", opusfilter, "create it, or choose another --opusfilter"
         )
     chosen: dict[str, Any] = {name: name not in keep for name in ("damaged", "empty", "copies")}
     settings = Settings(**chosen, **limits, languages=(source_language, target_language))
@@ -231,8 +243,8 @@ def clean(
         click.echo(str(path))
 
 
-def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
-    """Parse the name of a corpus and the language pair."""
+def _corpus_and_pair(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
+    """The corpus of a name such as `sacrebleu:wmt20`, and its languages: `pair`, or the catalogue's."""
     from posnmt.corpora.catalogue import entry
     from posnmt.corpora.fetch import spec
 

@@ -1,8 +1,8 @@
 """A demonstration on the built-in language pair: train on short sentences, and translate longer ones.
 
 Two systems, one with absolute and one with relative positions, make the same number of updates on sentences of at most
-14 words and then translate sentences up to three times as long. A slow or busy machine takes longer; its result is the
-same.
+14 words, and then translate sentences up to three times as long. A slow or busy machine takes more time and gets the
+same result.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
 
     Args:
         out: a new folder.
-        updates: of each system's training.
-        seed: of the corpus and of training.
+        updates: number of updates of each training.
+        seed: seed of the corpus and of both trainings.
 
     Returns:
         The report's path.

@@ -1,4 +1,4 @@
-"""Common behaviour of all commands: exit statuses, error messages and closed pipes."""
+"""What all commands have in common: exit statuses, error messages and closed pipes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def _faults_of_plugins() -> Iterator[None]:
-    """A context that turns an exception in a part from outside posnmt into a UserError with its line."""
+    """Turn an exception in the code of a plug-in into a UserError that names the line."""
     try:
         yield
     except Exception as error:
@@ -71,13 +71,13 @@ choose_checkpoint = click.option(
 
 
 class NumberRange(click.FloatRange):
-    """A range of numbers, in which NaN is not: it is neither below nor above a limit, so click lets it pass."""
+    """A range of numbers that refuses NaN. click accepts NaN, because it is neither below nor above a limit."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number.
 
         Raises:
-            click.BadParameter: it is none, or not in the range.
+            click.BadParameter: the value is not a number, or is outside the range.
         """
         number = super().convert(value, param, ctx)
         if math.isnan(number):
@@ -86,10 +86,10 @@ class NumberRange(click.FloatRange):
 
 
 def language_pair(pair: str, option: str) -> tuple[str, str]:
-    """The languages of a pair such as `en-de`.
+    """Split a pair such as `en-de` into its two languages.
 
     Raises:
-        UserError: it is none.
+        UserError: `pair` is not two languages with a hyphen between them.
     """
     source, sign, target = pair.partition("-")
     if not (sign and source and target) or "-" in target:
@@ -100,7 +100,7 @@ def language_pair(pair: str, option: str) -> tuple[str, str]:
 
 
 def _in_digits(kind: click.ParamType) -> click.ParamType:
-    """A type of numbers that refuses `1_0`, as a configuration does; Python reads it as ten."""
+    """A copy of a number type that refuses `1_0`, as configurations do. Python would read it as ten."""
 
     def convert(value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from posnmt.config.numbers import in_digits
@@ -116,7 +116,7 @@ def _in_digits(kind: click.ParamType) -> click.ParamType:
 
 
 def _with_digits(command: click.Command) -> click.Command:
-    """A command all of whose numbers are written in digits."""
+    """Make all number options of a command refuse numbers such as `1_0`."""
     for each in _parameters(command):
         is_number = isinstance(each.type, click.types.IntParamType | click.types.FloatParamType)
         if is_number and "convert" not in vars(each.type):
@@ -125,7 +125,7 @@ def _with_digits(command: click.Command) -> click.Command:
 
 
 def _parameters(command: click.Command) -> Iterator[click.Parameter]:
-    """The parameters of a command and of those in it."""
+    """The parameters of a command and of its subcommands."""
     yield from command.params
     for each in command.commands.values() if isinstance(command, click.Group) else ():
         yield from _parameters(each)
@@ -139,20 +139,21 @@ LESS_MEMORY = {
     "show": "lower --length, or show fewer runs at a time",
     "study": "lower --jobs",
 }
-"""What makes a command need less memory."""
+"""Command → advice on how it can use less memory."""
 
 
 class Group(click.Group):
-    """The command group: user errors are printed as `error: …` with status 2, and an interruption exits with 130.
+    """A group of commands. User errors are printed as `error: …` with exit status 2; an interruption exits with 130.
 
     Args:
-        found: commands that are imported when they are asked for: name → `module:object`, in their order.
+        lazy: commands that are imported when they are first used: name → `module:object`, in the order of the help.
     """
 
-    def __init__(self, *args: Any, found: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.found = found or {}
-        self.commands.update(dict.fromkeys(self.found))  # type: ignore[arg-type]  # names, of which click suggests one
+        self.lazy = lazy or {}
+        # click reads the names here to suggest one for a misspelt command
+        self.commands.update(dict.fromkeys(self.lazy))  # type: ignore[arg-type]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command, and convert user errors into exit statuses."""
@@ -175,7 +176,7 @@ class Group(click.Group):
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            print(f"error: the memory is too small; {self._needs_less()}", file=sys.stderr)
+            print(f"error: out of memory; {self._memory_advice()}", file=sys.stderr)
             sys.exit(2)
         except OSError as error:  # a folder that may not be written, a full disk
             if error.errno is None or error.strerror is None:
@@ -187,16 +188,15 @@ class Group(click.Group):
         sys.exit(0)
 
     @staticmethod
-    def _needs_less() -> str:
-        """What the user can do where the memory is too small."""
-        named = next((LESS_MEMORY[each] for each in sys.argv[1:] if each in LESS_MEMORY), "close other programs")
-        return f"{named}, or run it on a machine with more; what was complete before is kept"
+    def _memory_advice() -> str:
+        advice = next((LESS_MEMORY[each] for each in sys.argv[1:] if each in LESS_MEMORY), "close other programs")
+        return f"{advice}, or use a machine with more memory; what was complete before is kept"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, which are UTF-8 like everything that posnmt reads.
+        """Parse the arguments, which must be UTF-8 like everything that posnmt reads.
 
         Raises:
-            UserError: one is not; names of files of such systems cannot be written into our files.
+            UserError: an argument is not UTF-8. A file name like that could not be written into our files.
         """
         for argument in args:
             if not argument.isascii() and any("\ud800" <= each <= "\udfff" for each in argument):
@@ -204,25 +204,25 @@ class Group(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; if the reader of its output exits, as `head` does, end quietly."""
+        """Run the command. If the program that reads its output exits first, as `head` does, end quietly."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of their definition."""
+        """The names of the commands, in the order of their definition."""
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command by its name."""
-        if cmd_name in self.found and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = resolve_name(self.found[cmd_name])
+        if cmd_name in self.lazy and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = resolve_name(self.lazy[cmd_name])
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is to run, all of whose numbers are written in digits, and its arguments."""
+        """The command to run, whose number options accept digits only, and its arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and _with_digits(command), rest

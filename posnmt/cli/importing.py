@@ -18,7 +18,7 @@ OUT = click.option("--out", type=click.Path(path_type=Path), required=True, help
 
 @click.group("import", cls=Group, context_settings=COMMAND)
 def import_() -> None:
-    """Make a run of another toolkit's checkpoint; `translate`, `score`, `show`, `export` and `train --init` read it.
+    """Turn another toolkit's checkpoint into a run for `translate`, `score`, `show`, `export` and `train --init`.
 
     \b
     Example: posnmt import marian-hf opus-mt-en-de --out runs/opus
@@ -28,12 +28,14 @@ def import_() -> None:
 @import_.command("marian-hf", context_settings=COMMAND)
 @click.argument("folder", type=click.Path(path_type=Path))
 @OUT
-@click.option("--languages", metavar="SRC-TGT", help="source and target, such as en-de; default: as the folder says")
+@click.option(
+    "--languages", metavar="SRC-TGT", help="source and target, such as en-de; default: those that FOLDER names"
+)
 def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
-    """A Marian model as Hugging Face's Transformers have it (MarianMTModel, OPUS-MT), and print the run's path.
+    """Import a Marian model in the format of Hugging Face Transformers (MarianMTModel, OPUS-MT); print the run's path.
 
-    FOLDER has config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and vocab.json. Transformers
-    need not be installed.
+    FOLDER has config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and vocab.json. The package
+    transformers need not be installed.
 
     \b
     Example: posnmt import marian-hf opus-mt-en-de --out runs/opus
@@ -51,10 +53,10 @@ def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
 @click.option(
     "--subwords",
     metavar="FILE|none",
-    help="the SentencePiece model of both sides; none: text is segmented already, its tokens separated by blanks",
+    help="the SentencePiece model of both sides; none: text is already split into tokens separated by blanks",
 )
 @click.option("--source-subwords", type=click.Path(path_type=Path), help="the SentencePiece model of the source alone")
-@click.option("--target-subwords", type=click.Path(path_type=Path), help="that of the target")
+@click.option("--target-subwords", type=click.Path(path_type=Path), help="the SentencePiece model of the target alone")
 def opennmt_py(
     checkpoint: Path,
     out: Path,
@@ -63,10 +65,10 @@ def opennmt_py(
     source_subwords: Path | None,
     target_subwords: Path | None,
 ) -> None:
-    """A checkpoint of OpenNMT-py 3, and print the run's path.
+    """Import a checkpoint of OpenNMT-py 3, and print the run's path.
 
-    CHECKPOINT is a .pt file of a Transformer with sinusoids or with relative positions (Shaw et al. 2018); where its
-    weights are in a .safetensors file, that stands beside it. OpenNMT-py need not be installed.
+    CHECKPOINT is the .pt file of a Transformer with sinusoids or with relative positions (Shaw et al. 2018). If its
+    weights are in a .safetensors file, keep both files in one folder. OpenNMT-py need not be installed.
 
     \b
     Example: posnmt import opennmt-py model_step_1000.pt --subwords spm.model --languages en-de --out runs/onmt
@@ -76,14 +78,14 @@ def opennmt_py(
 
     given = [each for each in (source_subwords, target_subwords) if each is not None]
     if len(given) != (0 if subwords else 2):
-        what = "say how text is split: --subwords, or --source-subwords and --target-subwords"
-        raise UserError(what, None, "--subwords none is for text that is segmented already")
+        what = "state how text is split: --subwords, or --source-subwords and --target-subwords"
+        raise UserError(what, None, "--subwords none is for text that is already split into tokens")
     files = given or (None if subwords == "none" else [Path(str(subwords))] * 2)
     _write(read(checkpoint, language_pair(languages, "--languages"), files), out)
 
 
 def _write(imported: Imported, out: Path) -> None:
-    """Write the run, say what there is to say of it, and print its path."""
+    """Write the run, and print the importer's notes and the run's path."""
     from posnmt.deploy.importing.imported import write
 
     write(imported, out)

@@ -1,4 +1,4 @@
-"""`posnmt score --by-position`: reads the text, scores the runs, and prints or writes the report."""
+"""`posnmt score --by-position`: read the text, score the runs, and print or write the report."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be scored, as the options have it.
+    """The options of a command that scores by position.
 
     Attributes:
         source, target, documents: text files; `documents` has a document id for each line.
-        out: a new folder for the files.
-        swap: whether sentences are also scored after a short and after a long one of their document.
-        shift: positions also begin at this number.
-        baseline: the system that others are compared with; None: that of the first run.
+        out: a new folder for the files; None: print the table.
+        swap: whether to score each sentence also after a short and after a long sentence of its document.
+        shift: score also with positions that begin at this number; None: do not.
+        baseline: the system that others are compared with; None: the system of the first run.
         checkpoint, positions, to: see `posnmt score`.
     """
 
@@ -41,10 +41,10 @@ class Request:
 
 
 def score_by_position(folders: Sequence[Path], request: Request) -> None:
-    """Score the models of runs, and write the report and all losses, or print its table.
+    """Score the models of runs. Write the report and all losses, or print the report's table.
 
     Raises:
-        UserError: faulty text, runs that cannot be compared, or that do not have what a design needs.
+        UserError: the text is faulty, or the runs cannot be compared in the designs that the options ask for.
     """
     from posnmt.base.progress import Display
     from posnmt.evaluation.analyse.losses_files import write_all
@@ -85,10 +85,10 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
 
 
 def _scoring(runs: Sequence[Run], request: Request) -> Scoring:
-    """The runs and the test, with the designs that are asked for; nothing is scored yet.
+    """Prepare the runs, the test and the requested designs. Nothing is scored yet.
 
     Raises:
-        UserError: faulty text, or a design is not possible.
+        UserError: the text is faulty, or a design is not possible with it.
     """
     from posnmt.config.schema import Positions
     from posnmt.evaluation.analyse.likelihood import named
@@ -101,23 +101,23 @@ def _scoring(runs: Sequence[Run], request: Request) -> Scoring:
         _refuse_with_several_vocabularies(request)
     scoring = Scoring(models, Test(*_read(request), request.to), request.swap, request.shift)
     if request.swap and AFTER_SHORT not in scoring.designs:
-        what = "no sentence has both a short and a long enough one in its document"
-        raise UserError(what, "--swap", "add the other sentences of the documents to the test, or leave it out")
+        what = "no document has both a short enough and a long enough sentence to put before another"
+        raise UserError(what, "--swap", "add the other sentences of the documents to the test, or leave --swap out")
     return scoring
 
 
 def _refuse_with_several_vocabularies(request: Request) -> None:
     """Raise `UserError` for options that need runs with the same subwords."""
     if request.swap or request.shift is not None:
-        what = "sentences are swapped and positions shifted for runs with the same subwords, and these have several"
+        what = "this needs runs with the same subwords, and these runs have several vocabularies"
         raise UserError(what, "--swap" if request.swap else "--shift", "leave it out, or train from one store")
     if request.baseline is not None:
-        what = "systems with several vocabularies are shown beside each other, without differences"
+        what = "runs with several vocabularies are not compared with a baseline"
         raise UserError(what, "--baseline", "leave it out, or train from one store")
 
 
 def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> LikelihoodReport | None:
-    """All figures of runs with one vocabulary; None: they have several."""
+    """All figures of the runs; None if they have several vocabularies."""
     from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, of_shifts
     from posnmt.evaluation.report.likelihood import likelihood_report
 
@@ -130,7 +130,7 @@ def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> Likelih
 
 
 def _read(request: Request) -> tuple[list[str], list[str], list[str]]:
-    """Source lines, target lines and document ids; no ids where there is no file of them.
+    """Source lines, target lines and document ids. The list of ids is empty if there is no file of them.
 
     Raises:
         UserError: faulty text, different line counts, or a line without an id.
@@ -150,18 +150,16 @@ def _read(request: Request) -> tuple[list[str], list[str], list[str]]:
     for number, line in enumerate(more[0] if more else [], 1):
         name = document_of(line)
         if name is None:
-            raise UserError(
-                "a line without a document id", f"{request.documents}:{number}", "write one id on each line"
-            )
+            raise UserError("the line has no document id", f"{request.documents}:{number}", "write one id on each line")
         ids.append(name)
     return sources, targets, ids
 
 
 def _refuse_twice(runs: Sequence[Run]) -> None:
-    """Check that each run is another system or seed.
+    """Check that no two runs have the same system and seed.
 
     Raises:
-        UserError: two are the same.
+        UserError: two runs do.
     """
     from posnmt.evaluation.analyse.likelihood import named
 
@@ -170,15 +168,15 @@ def _refuse_twice(runs: Sequence[Run]) -> None:
         model = named(run)
         other = first.setdefault((model.system, model.seed), run)
         if other is not run:
-            what = f"two runs of {model.system} with seed {model.seed}: {other.folder} and {run.folder}"
-            raise UserError(what, "RUN", "name one of them, or score each in a command of its own")
+            what = f"two runs are of {model.system} with seed {model.seed}: {other.folder} and {run.folder}"
+            raise UserError(what, "RUN", "name one of them, or score them in separate commands")
 
 
 def _refuse_unknown(baseline: str | None, runs: Sequence[Run]) -> None:
-    """Check the name of a baseline before anything is scored.
+    """Check that some run is of the baseline's system.
 
     Raises:
-        UserError: no run is of this system.
+        UserError: none is.
     """
     from posnmt.evaluation.analyse.likelihood import named
 
@@ -190,7 +188,7 @@ def _refuse_unknown(baseline: str | None, runs: Sequence[Run]) -> None:
 
 
 def _differences(runs: Sequence[Run]) -> Iterator[str]:
-    """A sentence for each setting that makes losses of runs hard to compare, and differs."""
+    """A sentence for each setting that differs between runs and makes their losses hard to compare."""
     settings = {
         "train.label_smoothing": lambda run: run.config.train.label_smoothing,
         "train.precision": lambda run: run.config.train.precision,

@@ -1,4 +1,4 @@
-"""`posnmt systems`: the list of the named systems. It imports no PyTorch, unless a package's system does."""
+"""`posnmt systems`: the list of the named systems. It imports PyTorch only for systems of packages that need it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from posnmt.config.systems import RECOMMENDED, SYSTEMS, named
 
 
 def all_systems() -> dict[str, dict[str, str]]:
-    """Name -> summary, source and origin of each system; first those to begin with, last those of installed packages.
+    """Name -> summary, source and origin of each system: recommended ones first, those of installed packages last.
 
-    Warns of systems that cannot be used.
+    Warns about systems that cannot be used.
     """
     names = [*RECOMMENDED, *(name for name in SYSTEMS if name not in RECOMMENDED)]
     systems = {name: ("posnmt", SYSTEMS[name]) for name in names}
@@ -24,7 +24,7 @@ def all_systems() -> dict[str, dict[str, str]]:
 
 
 def as_text(systems: dict[str, dict[str, str]]) -> str:
-    """The list as people read it."""
+    """The list as text, in groups."""
     width = max(map(len, systems))
 
     def lines(names: list[str]) -> Iterator[str]:
@@ -34,6 +34,6 @@ def as_text(systems: dict[str, dict[str, str]]) -> str:
             yield f"  {name:{width}}  {about['summary']} ({about['source']}{origin})"
 
     others = [name for name in SYSTEMS if name not in RECOMMENDED]
-    text = ["to begin with (docs/choose.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
+    text = ["recommended (docs/choose.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
     foreign = [name for name in systems if name not in SYSTEMS]
     return "\n".join([*text, "", "of installed packages:", *lines(foreign)] if foreign else text)

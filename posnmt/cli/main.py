@@ -1,7 +1,7 @@
 """The command line: a thin function for each command. Heavy imports are inside the commands, so that --help is fast.
 
-Exit status: 0 done; 1 internal error, with a traceback; 2 user error, with one line per fault on standard error; 130
-interrupted with the state saved.
+Exit status: 0 success; 1 internal error, with a traceback; 2 user error, with one line per fault on standard error; 130
+interrupted, with the state saved.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ COMMANDS = {
     "show": "posnmt.cli.show:show",
     "study": "posnmt.cli.study:study",
 }
-"""Command → its function; imported when it is asked for."""
+"""Command → its function as `module:object`, which is imported when the command is first used."""
 
 
-@click.group(cls=Group, found=COMMANDS, context_settings=COMMAND)
+@click.group(cls=Group, lazy=COMMANDS, context_settings=COMMAND)
 @click.version_option(__version__, prog_name="posnmt")
 def main() -> None:
     """Neural machine translation with exchangeable position schemes.
@@ -58,13 +58,13 @@ def main() -> None:
 
 @click.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
-@click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each system's training")
-@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
+@click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each training")
+@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
 def demo(out: Path, updates: int, seed: int) -> None:
-    """An end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
+    """Run an end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
 
-    Generates a corpus of short sentences, trains a system with absolute and one with relative positions on it,
-    translates sentences up to three times as long, and writes a report; prints the report's path.
+    Generates a corpus of short sentences, and trains a system with absolute and one with relative positions on it.
+    Translates sentences up to three times as long, writes a report, and prints the report's path.
 
     \b
     Example: posnmt demo --out demo
@@ -95,13 +95,15 @@ def demo(out: Path, updates: int, seed: int) -> None:
     show_default=True,
     help="of the model",
 )
-@click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
+@click.option(
+    "--parts", is_flag=True, help="list the position schemes and architectures that systems are made of instead"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
-    """List the named systems, those of installed packages too; with SYSTEM, show its parts, source and parameter count.
+    """List the named systems, also those of installed packages. With SYSTEM, show its parts, source and parameters.
 
-    Train one by its name, `model.system: NAME`, and optionally without its position information on one or both sides,
-    `model.without: encoder`. To compose others from their parts, see --parts.
+    `model.system: NAME` trains a system. `model.without: encoder` (or decoder, or both) takes its position information
+    away on that side. For systems of your own, see --parts.
 
     \b
     Example: posnmt systems relative --vocabulary 16004
@@ -127,7 +129,7 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
 
 
 def _part(part: dict[str, Any]) -> str:
-    """A scheme or an architecture as text, with an option per line."""
+    """A scheme or an architecture as text, with one option per line."""
     options = [
         f"    {name}: {json.dumps(option['default'])}  {option['about']}" for name, option in part["options"].items()
     ]
@@ -140,14 +142,14 @@ def _part(part: dict[str, Any]) -> str:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides CONFIG")
 @click.option(
     "--check",
     is_flag=True,
-    help="also check what training checks at its start: the store, dev BLEU, the memory of the largest batch",
+    help="also run the checks that begin a training: the store, dev BLEU, the memory of the largest batch",
 )
 def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bool) -> None:
-    """Prepare text as a memory-mapped store; prints a table of kept and dropped pairs, and the store's path.
+    """Prepare text as a memory-mapped store. Prints a table of kept and dropped pairs, and the store's path.
 
     \b
     Example: posnmt prepare configs/multi30k-en-de.yaml --set data.root=/corpora/multi30k
@@ -190,17 +192,17 @@ def train_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over CONFIG")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides CONFIG")
 @click.option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped")
 @allow_plugins
-@click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
+@click.option("--schema", is_flag=True, help="only print the JSON Schema of a config, for editors")
 def train(
     config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **options: Any
 ) -> None:
-    """Train a model, write a run folder, and print its path. Text that is not prepared yet is prepared first.
+    """Train a model, write a run folder, and print its path. Text is prepared first, if it is not yet.
 
-    Two files are enough: what is not set is chosen from the corpus, from the budget and from the speed of this machine,
-    printed, and written into the run's config.yaml.
+    Two files are enough. Settings that you leave out are chosen from the corpus, the budget and the speed of this
+    machine; they are printed, and written into the run's config.yaml.
 
     CONFIG is a YAML file with the sections data, subword, model, train, decode (docs/config.md describes every key;
     --schema prints them as a JSON Schema). --resume needs no CONFIG. Several GPUs or nodes: start it with torchrun.
@@ -239,9 +241,11 @@ def train(
     "kind",
     type=click.Choice(["ctranslate2", "huggingface", "argos"]),
     required=True,
-    help="the program that is to read it",
+    help="the program that will read the model",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a file .argosmodel")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a new file NAME.argosmodel"
+)
 @choose_checkpoint
 @click.option("--languages", metavar="SRC-TGT", help="argos: source and target, such as en-de; default: as in the run")
 @click.option(
@@ -249,14 +253,14 @@ def train(
     type=click.IntRange(min=2),
     default=2048,
     show_default=True,
-    help="ctranslate2, argos: tokens that a table of sinusoids, or of a bias that grows with distance, is written for",
+    help="ctranslate2, argos: longest input, in tokens, that tables of positions are written for",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
     show_default=True,
-    help="ctranslate2, argos: of the weights; those in fp32 can still be used as int8",
+    help="ctranslate2, argos: precision of the weights; fp32 weights can still be loaded as int8",
 )
 @allow_plugins
 def export(
@@ -264,11 +268,11 @@ def export(
 ) -> None:
     """Write a run's model for another program, check that it computes the same there, and print the folder's path.
 
-    `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): quick translation on CPUs and GPUs
+    `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): fast translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
-    "posnmt[huggingface]"), loaded by AutoModelForSeq2SeqLM and AutoTokenizer after `import posnmt.deploy.huggingface`.
-    `argos` is a package that Argos Translate installs, for runs with one SentencePiece vocabulary that CTranslate2 can
-    express.
+    "posnmt[huggingface]"): after `import posnmt.deploy.huggingface`, AutoModelForSeq2SeqLM and AutoTokenizer load it.
+    `argos` is a package for Argos Translate; the run must have one SentencePiece vocabulary, and CTranslate2 must be
+    able to express its model.
 
     \b
     Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2
@@ -282,7 +286,7 @@ def export(
         pair = None if languages is None else language_pair(languages, "--languages")
         write_argos(run, out, checkpoint, positions, precision, pair, say)
     elif languages is not None:
-        raise UserError("only a package for Argos has languages of its own", "--languages", "leave it out")
+        raise UserError("only --format argos takes languages", "--languages", "leave it out")
     else:
         write(run, kind, out, checkpoint, positions, precision, say)
     click.echo(str(out))

@@ -1,4 +1,4 @@
-"""`posnmt new`: files to begin with."""
+"""`posnmt new`: write the first files of a plug-in."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class {name}Bias(LayerPosition):
         self.width = nn.Parameter(torch.full((heads, 1), width))
 
     def by_offset(self, span: Span) -> Tensor:
-        """[H,W] what is added to the logits at each distance j - i."""
+        """The term [H,W] that is added to the logits at each distance j - i."""
         return -(span.diagonals / self.width).square() / 2
 
 
 class {name}(Scheme):
     class Settings(Options):
-        width: float = option(8.0, "s at first, in words", gt=0)
+        width: float = option(8.0, "initial value of s, in words", gt=0)
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class {name}(Scheme):
         return self.bias
 '''
 
-TEST = '''"""What must hold for {name}: python {file}, or pytest {file}."""
+TEST = '''"""Tests of {name}: python {file}, or pytest {file}."""
 
 import torch
 from {module} import {name}
@@ -76,7 +76,7 @@ if __name__ == "__main__":
 
 @click.group(context_settings=COMMAND)
 def new() -> None:
-    """Write the files to begin a part of your own with.
+    """Write the first files of a plug-in: working code and its test.
 
     \b
     Example: posnmt new scheme nearness
@@ -87,7 +87,7 @@ def new() -> None:
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(), help="folder; default: the current one")
 def scheme(name: str, out: Path) -> None:
-    """Write a position scheme that works, NAME.py, and its test, test_NAME.py. Nothing is overwritten.
+    """Write a working position scheme, NAME.py, and its test, test_NAME.py. No file is overwritten.
 
     \b
     Example: posnmt new scheme nearness --out schemes
@@ -97,13 +97,14 @@ def scheme(name: str, out: Path) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", module) or keyword.iskeyword(module):
         raise UserError(f"{name!r} cannot be the name of a module", "NAME", "use small letters, digits, - and _")
     if re.search(rf"\b{class_name}\b", SCHEME):
-        raise UserError(f"the file has another {class_name} already", "NAME", "choose another name")
+        raise UserError(f"the file already uses the name {class_name}", "NAME", "choose another name")
     files = {part: out / part for part in (f"{module}.py", f"test_{module}.py")}
     for path in files.values():
         if path.exists():
             raise UserError("the file exists already and is not overwritten", path, "choose another name or --out")
     if find_spec(module) is not None:
-        raise UserError(f"Python has a module {module!r} already, which the file would hide", "NAME", "choose another")
+        what = f"Python already has a module {module!r}, which the file would hide"
+        raise UserError(what, "NAME", "choose another name")
     out.mkdir(parents=True, exist_ok=True)
     for (file, path), text in zip(files.items(), (SCHEME, TEST), strict=True):
         path.write_text(

@@ -1,4 +1,4 @@
-"""The options of positions of commands that translate: changes of positions for long texts."""
+"""The options `--positions` and `--interpolate`, which change positions for texts longer than those of training."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _INTERPOLATE = click.option(
 
 
 def positions_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--positions` and the older `--interpolate`."""
+    """Add `--positions` and `--interpolate` to a command."""
     return _POSITIONS(_INTERPOLATE(command))
 
 
 def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> dict[str, Any] | None:
-    """The setting `decode.positions`; None: none was given.
+    """The setting `decode.positions` from the options; None if neither is used.
 
     Args:
-        texts: values of the option.
-        interpolate: value of the older option `--interpolate`.
+        texts: values of `--positions`.
+        interpolate: value of `--interpolate`.
 
     Raises:
-        UserError: no `CHANGE=VALUE`, an unknown change, or a value that it does not take.
+        UserError: a text is not `CHANGE=VALUE`, the change is unknown, or it does not take the value.
     """
     if not texts and interpolate is None:
         return None
@@ -61,7 +61,7 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         except ValueError as error:
             raise UserError(f"{name}: {error}; got {quoted(value)}", "--positions") from None
     try:
-        # as text of the command line, which a configuration would not accept as a number
+        # values are texts here, which are accepted as numbers only if not strict
         return Decode.model_validate({"positions": chosen}, strict=False).positions.model_dump()
     except ValidationError as error:
         raise combined(faults(error, Decode, None, {})) from None

@@ -1,4 +1,4 @@
-"""The options of search of a command, made from the fields of `posnmt.config.schema.Decode`."""
+"""The search options of a command, generated from the fields of `posnmt.config.schema.Decode`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 class SearchCommand(click.Command):
-    """A command with options of search.
+    """A command with search options.
 
-    They are made when they are first asked for: the schema takes long to import, and `posnmt --help` needs none of it.
+    They are made when they are first used, because the schema takes long to import and `posnmt --help` does not need
+    it.
 
     Args:
-        door: the mark of `On` that an option has if the command takes it: `cli` or `server`.
-        before: the option that they stand before.
+        mark: the attribute of `On` that selects the options: `cli` or `server`.
+        before: the name of the option before which they are listed.
     """
 
-    def __init__(self, *args: Any, door: str, before: str, **kwargs: Any) -> None:
-        self._door, self._before, self._made = door, before, False
+    def __init__(self, *args: Any, mark: str, before: str, **kwargs: Any) -> None:
+        self._mark, self._before, self._made = mark, before, False
         super().__init__(*args, **kwargs)
 
     @property
@@ -35,7 +36,7 @@ class SearchCommand(click.Command):
         """The parameters, in their order."""
         if not self._made:
             place = [each.name for each in self._params].index(self._before)
-            self._params[place:place] = search_options(self._door)
+            self._params[place:place] = search_options(self._mark)
             self._made = True
         return self._params
 
@@ -44,23 +45,23 @@ class SearchCommand(click.Command):
         self._params = own
 
 
-def search_options(door: str) -> list[click.Parameter]:
-    """The options of search that a command takes; see `SearchCommand`."""
+def search_options(mark: str) -> list[click.Parameter]:
+    """The search options with a mark; see `SearchCommand`."""
     from posnmt.config.marks import offered
     from posnmt.config.schema import Decode
 
-    taken = offered(Decode, lambda on: getattr(on, door))
-    return [option for each in taken for option in (_of_section(each) if each.on.flag else [_option(each)])]
+    options = offered(Decode, lambda on: getattr(on, mark))
+    return [option for each in options for option in (_section_options(each) if each.on.flag else [_option(each)])]
 
 
 def _option(option: Option, help_: str = "{}; default: the run's config") -> click.Parameter:
-    """An option of the command line; `help_` says when it counts."""
+    """An option of the command line; `help_` is the form of its help, around the description."""
     from posnmt.config.marks import kind
 
     flag = _flag(option.name)
     text = [option.about, *(f"{value}: {what}" for value, what in option.on.also.items())]
     if list[str] in kind(option.field).types:
-        text.append("FILE: such a list, one a line")
+        text.append("FILE: a file with one pattern per line")
     about = re.sub(r"\b[a-z]+_[a-z_]+\b", lambda name: _flag(name[0]), "; ".join(text))  # names of other options
     settings = _value(option)
     name = f"{flag}/--no-{flag[2:]}" if settings.get("type") is bool else flag
@@ -72,7 +73,7 @@ def _flag(name: str) -> str:
 
 
 def _value(option: Option) -> dict[str, Any]:
-    """The values of an option, as click describes them; a list of texts stands in a file, one a line."""
+    """Arguments of `click.Option` for the values of an option. A list is given as a file with one text per line."""
     from posnmt.config.marks import kind
 
     types, choices, limits = kind(option.field)
@@ -92,8 +93,8 @@ def _value(option: Option) -> dict[str, Any]:
     return {"type": number}
 
 
-def _of_section(option: Option) -> Iterator[click.Parameter]:
-    """The flag that asks for a section, and the options of its settings."""
+def _section_options(option: Option) -> Iterator[click.Parameter]:
+    """The flag that turns a section on, and an option for each of its settings."""
     from posnmt.config.marks import kind, offered
 
     flag = option.on.flag
@@ -102,31 +103,31 @@ def _of_section(option: Option) -> Iterator[click.Parameter]:
         yield _option(each, f"with {flag}: {{}}; default: {each.field.default:g}")
 
 
-def chosen_search(options: dict[str, Any], door: str = "cli") -> dict[str, Any]:
-    """The settings of search that were given, taken out of the options of a command; `door`: see `SearchCommand`.
+def chosen_search(options: dict[str, Any], mark: str = "cli") -> dict[str, Any]:
+    """Take the search settings that the user chose out of a command's options; `mark`: see `SearchCommand`.
 
     Raises:
-        UserError: settings of a section without its flag, a beam for samples, or a file that cannot be read.
+        UserError: a section's setting without the section's flag, a beam with samples, or a file that cannot be read.
     """
     from posnmt.config.marks import kind, offered
     from posnmt.config.schema import Decode
 
     chosen = {}
-    for name, field, on in offered(Decode, lambda on: getattr(on, door)):
+    for name, field, on in offered(Decode, lambda on: getattr(on, mark)):
         value = options.pop(name)
         types, choices, _ = kind(field)
         if on.flag:
             inner = {each.name: given for each in offered(types[0]) if (given := options.pop(each.name)) is not None}
             if inner and not value:
                 names = ", ".join(map(_flag, inner))
-                raise UserError(f"this matters with {on.flag} alone", names, f"add {on.flag}, or leave it out")
+                raise UserError(f"this has an effect only with {on.flag}", names, f"add {on.flag}, or leave it out")
             value = inner if value else None
-        elif list[str] in types and value not in (None, *choices):  # each list of search is one of patterns
+        elif list[str] in types and value not in (None, *choices):  # all list options of search are lists of patterns
             from posnmt.translate.spans import read_patterns
 
             value = read_patterns(Path(value))
         if value is not None:
             chosen[name] = value
     if "sampling" in chosen and "beam" in chosen:
-        raise UserError("samples are drawn, without a beam", "--beam", "leave it out, or search without --sample")
+        raise UserError("sampling uses no beam", "--beam", "leave it out, or search without --sample")
     return chosen

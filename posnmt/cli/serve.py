@@ -13,27 +13,35 @@ from posnmt.cli.search import SearchCommand, chosen_search
 from posnmt.translate.engines import ENGINES
 
 
-@click.command(cls=SearchCommand, door="server", before="engine", context_settings=COMMAND)
+@click.command(cls=SearchCommand, mark="server", before="engine", context_settings=COMMAND)
 @click.argument("models", metavar="[NAME=]RUN...", nargs=-1, required=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0: every one")
-@click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0: any that is free")
+@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0: all addresses")
+@click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="port; 0: any free one")
 @click.option(
     "--languages",
     multiple=True,
     metavar="[NAME=]SOURCE-TARGET",
-    help="codes of a model's languages, en-de or pt-BR:en; default: those of the run's config",
+    help="languages of a model, such as en-de or pt-BR:en; default: those of the run's config",
 )
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
-    help="a file of API keys, `KEY NAME` a line; POSNMT_API_KEYS may have some too, separated by commas",
+    help="a file of API keys, one `KEY NAME` per line; POSNMT_API_KEYS can hold more, separated by commas",
 )
 @click.option(
-    "--rate", type=click.IntRange(min=1), metavar="N", help="requests a minute of each API key, or of each address"
+    "--rate",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="limit of requests per minute for each API key, or for each address",
 )
-@click.option("--rate-characters", type=click.IntRange(min=1), metavar="N", help="likewise, characters a minute")
+@click.option("--rate-characters", type=click.IntRange(min=1), metavar="N", help="the same for characters per minute")
 @click.option(
-    "--max-bytes", "request_bytes", type=click.IntRange(min=1), default=1 << 20, show_default=True, help="of a request"
+    "--max-bytes",
+    "request_bytes",
+    type=click.IntRange(min=1),
+    default=1 << 20,
+    show_default=True,
+    help="most bytes of a request",
 )
 @click.option(
     "--max-characters",
@@ -41,7 +49,7 @@ from posnmt.translate.engines import ENGINES
     type=click.IntRange(min=1),
     default=50_000,
     show_default=True,
-    help="of a request's texts",
+    help="most characters of a request's texts",
 )
 @click.option(
     "--max-lines",
@@ -49,7 +57,7 @@ from posnmt.translate.engines import ENGINES
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="of a request's texts",
+    help="most lines of a request's texts",
 )
 @click.option(
     "--max-line-characters",
@@ -57,7 +65,7 @@ from posnmt.translate.engines import ENGINES
     type=click.IntRange(min=1),
     default=3000,
     show_default=True,
-    help="of a line; what has begun is finished, and a long line delays everybody",
+    help="most characters of a line; a translation that has begun is finished, so a long line delays all clients",
 )
 @click.option(
     "--queue",
@@ -65,14 +73,14 @@ from posnmt.translate.engines import ENGINES
     type=click.IntRange(min=1),
     default=200_000,
     show_default=True,
-    help="characters of accepted lines of a model; beyond it, requests get status 429",
+    help="most characters waiting for a model; requests beyond it get status 429",
 )
 @click.option(
     "--batch-characters",
     type=click.IntRange(min=1),
     default=8000,
     show_default=True,
-    help="characters that are translated at a time",
+    help="most characters that are translated at a time",
 )
 @click.option(
     "--timeout",
@@ -87,7 +95,7 @@ from posnmt.translate.engines import ENGINES
     type=NumberRange(min=0, min_open=True),
     default=20.0,
     show_default=True,
-    help="seconds in which the head of a request must arrive, and then its body",
+    help="seconds for the head of a request to arrive, and again for its body",
 )
 @click.option(
     "--grace",
@@ -96,20 +104,24 @@ from posnmt.translate.engines import ENGINES
     show_default=True,
     help="seconds to finish accepted requests after SIGTERM or Ctrl-C",
 )
-@click.option("--behind-proxy", is_flag=True, help="a proxy on this machine names the clients (X-Forwarded-For)")
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="trust the client addresses that a proxy on this machine sends (X-Forwarded-For)",
+)
 @click.option(
     "--allow-origin",
     "origins",
     multiple=True,
     metavar="ORIGIN",
-    help="a web site whose pages may use the server, such as https://example.org; * for all",
+    help="a web site whose pages may use the server, such as https://example.org; *: all sites",
 )
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="a name that the server is called by, beside this machine's own; * for all",
+    help="a name that the server is called by, in addition to this machine's own; *: all names",
 )
 @click.option(
     "--engine",
@@ -130,9 +142,9 @@ def serve(
 ) -> None:
     """Serve runs, or folders that `posnmt export` made for CTranslate2, to other programs over HTTP.
 
-    It has the interfaces of LibreTranslate (/translate, /languages, /detect) and DeepL (/v2/translate), and one with
-    n-best lists and scores (/v1/translate); /docs describes all of them. Prints its address as soon as it accepts
-    requests. SIGTERM or Ctrl-C ends it when accepted requests are answered. It needs pip install "posnmt[serve]".
+    The server has the interfaces of LibreTranslate (/translate, /languages, /detect) and DeepL (/v2/translate), and its
+    own with n-best lists and scores (/v1/translate); /docs describes all of them. It prints its address when it is
+    ready. After SIGTERM or Ctrl-C it answers accepted requests and ends. It needs pip install "posnmt[serve]".
 
     \b
     Example: posnmt serve runs/mine --port 5000

@@ -15,12 +15,12 @@ from posnmt.cli.group import COMMAND, allow_plugins, loading
 @click.option(
     "--source",
     type=click.Path(path_type=Path),
-    help="lines to look at (plain, .gz, .xz); default: the dev pairs of the first run",
+    help="source lines to show (plain, .gz, .xz); default: the dev pairs of the first run",
 )
 @click.option(
     "--target",
     type=click.Path(path_type=Path),
-    help="their translations, line by line; default, of a --source: each model's own",
+    help="their translations, line by line; default with --source: each model's own translations",
 )
 @click.option(
     "--out",
@@ -30,16 +30,20 @@ from posnmt.cli.group import COMMAND, allow_plugins, loading
     help="folder for report.html and figures",
 )
 @click.option(
-    "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="most lines that means are over"
+    "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="most lines that means are taken over"
 )
 @click.option(
-    "--sentences", type=click.IntRange(min=0), default=1, show_default=True, help="lines that are drawn with words"
+    "--sentences",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="number of lines that are drawn with their words",
 )
 @click.option(
     "--length",
     type=click.IntRange(2, 1024),
     metavar="N",
-    help="positions and distances that are drawn; default: twice the longest training sentence, 32 to 256",
+    help="number of positions and distances to draw; default: twice the longest training sentence, 32 to 256",
 )
 @allow_plugins
 def show(
@@ -51,12 +55,12 @@ def show(
     sentences: int,
     length: int | None,
 ) -> None:
-    """Draw what the position parts of trained models do, and print the path of the page.
+    """Draw what the position schemes of trained models do, and print the path of the page.
 
-    Attention by head with words and by distance, what positions add to the logits, similarity of position vectors,
-    penalties of reordering embeddings, how far a moved word is felt in a recurrence, the tokens that CoPE counts, and
-    the norms of trained vectors: whatever the models have. What training did not have is marked. Several runs are
-    drawn side by side, on the same lines.
+    The page has whatever the models allow: attention of each head with words and by distance, the terms that positions
+    add to the logits, similarity of position vectors, penalties of reordering embeddings, the reach of a moved word in
+    a recurrence, the tokens that CoPE counts, and norms of trained vectors. Positions that training did not have are
+    marked. Several runs are drawn side by side, on the same lines.
 
     \b
     Example: posnmt show runs/absolute runs/relative --source test.en --target test.de --out show

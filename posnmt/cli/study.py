@@ -39,14 +39,14 @@ def _options(command: Any) -> Any:
         click.option("--data", type=click.Path(path_type=Path), help="folder of the recipe's files"),
         click.option("--out", type=click.Path(path_type=Path), required=True, help="the study's folder"),
         click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the recipe"
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides the recipe"
         ),
         click.option(
             "--sweep",
             "sweeps",
             multiple=True,
             metavar="KEY=VALUES",
-            help="vary a setting, as relative.distance=2,4,8, in all systems of the recipe that have it",
+            help="vary a setting, such as relative.distance=2,4,8, in all systems of the recipe that have it",
         ),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
@@ -54,7 +54,7 @@ def _options(command: Any) -> Any:
 
 @study.command("list", context_settings=COMMAND)
 def recipes() -> None:
-    """List the recipes that come with posnmt and with installed packages, with their paths: copy one to make your own.
+    """List the recipes of posnmt and of installed packages with their paths. Copy one to make your own.
 
     \b
     Example: posnmt study list
@@ -76,7 +76,7 @@ def recipes() -> None:
 @click.option(
     "--speed",
     type=NumberRange(min=0, min_open=True),
-    help="estimate the hours from so many target tokens a second of one core, and time nothing",
+    help="target tokens per second of one core, from which to estimate the hours without timing anything",
 )
 def plan(
     recipe: str,
@@ -88,7 +88,7 @@ def plan(
     calibrate: bool,
     speed: float | None,
 ) -> None:
-    """Show what would run, what is done already, the estimated hours and disk space, and the power of each claim.
+    """Show which steps are done and which would run, the estimated hours and disk space, and each claim's power.
 
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
@@ -112,21 +112,28 @@ def plan(
     type=click.Choice(["local", "slurm", "submitit-local", "dask"]),
     default="local",
     show_default=True,
-    help="where steps run; submitit-local: as Slurm would run them, on this machine",
+    help="where steps run; submitit-local: on this machine, in the way of Slurm",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="maximum number of steps at a time; default: as many as cores or GPUs allow; Slurm 50, Dask one a thread",
+    help="most steps at a time; default: as many as cores or GPUs allow; Slurm: 50; Dask: one per thread",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="of Dask, for --executor dask: for example tcp://host:8786")
+@click.option("--scheduler", metavar="ADDRESS", help="Dask's scheduler for --executor dask, such as tcp://host:8786")
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
-@click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
-@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="stop after so long; run again to go on")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="only steps that match, such as train/relative/*, and the steps that they need",
+)
+@click.option(
+    "--minutes", type=NumberRange(min=0, min_open=True), help="stop after this time; run the command again to continue"
+)
 @click.option(
     "--adopt",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="a copy that `study publish` wrote: what is finished there is not run again",
+    help="a copy that `study publish` wrote; steps that are finished there are not run again",
 )
 def run(
     recipe: str,
@@ -143,10 +150,10 @@ def run(
     minutes: float | None,
     adopt: Path | None,
 ) -> None:
-    """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
+    """Run all unfinished steps, write the report, and print its path. You can interrupt and repeat it at any time.
 
-    A failed step is reported, and the steps that do not need it still run; the exit status is then 1. If a test text
-    fails, nothing is trained.
+    If a step fails, it is reported, the steps that do not need it still run, and the exit status is 1. If a test text
+    cannot be fetched or made, nothing is trained.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -182,7 +189,7 @@ _FOLDER = click.option("--out", type=click.Path(path_type=Path), required=True, 
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="to check that it is that of the study")
+@click.option("--scale", type=SCALES, help="fail if the study has another scale")
 @_FOLDER
 def status(recipe: str | None, scale: str | None, out: Path) -> None:
     """Show the progress of a study, step by step.
@@ -197,12 +204,12 @@ def status(recipe: str | None, scale: str | None, out: Path) -> None:
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="to check that it is that of the study")
+@click.option("--scale", type=SCALES, help="fail if the study has another scale")
 @_FOLDER
 def report(recipe: str | None, scale: str | None, out: Path) -> None:
-    """Write the report of all finished steps; prints its path.
+    """Write the report of all finished steps, and print its path.
 
-    Finished steps whose files have changed are reported and left out; the exit status is then 1.
+    Finished steps whose files have changed since are reported and left out; the exit status is then 1.
 
     \b
     Example: posnmt study report --out study
@@ -230,13 +237,14 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     "--translations",
     type=click.IntRange(min=1),
     metavar="SEEDS",
-    help="of so many seeds of each training, to save space; default: all",
+    help="copy the translations of this number of seeds only, to save space; default: all",
 )
 def publish(out: Path, to: Path, translations: int | None) -> None:
-    """Copy what is finished for others, without weights, corpora and paths of this machine; prints the copy's README.
+    """Copy the finished part of a study for publication, and print the path of the copy's README.
 
-    The copy has the report without sentences, all results as CSV, the recipe, and of each training its configuration,
-    its record and its translations. While the study goes on, the same command renews the copy.
+    The copy has the report without sentences, all results as CSV, the recipe, and the configuration, record and
+    translations of each training. It has no weights, no corpora and no paths of this machine. While the study goes on,
+    repeat the command to update the copy.
 
     \b
     Example: posnmt study publish --out study --to results/neishi2019
@@ -248,13 +256,13 @@ def publish(out: Path, to: Path, translations: int | None) -> None:
 
 
 def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:
-    """The plan of the study in a folder; if the recipe or the scale is specified, it must match."""
+    """The plan of the study in a folder, after checking that it has the named recipe and scale."""
     from posnmt.study.study import load_plan
 
     study_plan = load_plan(out)
     for option, named, actual in (("RECIPE", recipe, study_plan.recipe.recipe), ("--scale", scale, study_plan.scale)):
         if named is not None and actual not in (named, Path(named).stem):
             raise UserError(
-                f"the study here is of {actual}, not of {named}", out, f"leave {option} out, or name another --out"
+                f"the study in this folder is of {actual}, not {named}", out, f"leave {option} out, or change --out"
             )
     return study_plan

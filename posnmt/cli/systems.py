@@ -15,7 +15,13 @@ from posnmt.run.resolve import from_tree
 
 
 def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
-    """A system's parts, source and parameter count, with `vocabulary` entries per side and a named size."""
+    """A system's parts, source and parameter count.
+
+    Args:
+        name: the system.
+        vocabulary: entries of each side's vocabulary.
+        size: a named size of models.
+    """
     system = named(name)
     corpus = {"source": "-", "target": "-"}
     tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
@@ -25,12 +31,12 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
         + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
         for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
     }
-    rests_on = {} if system.reconstruction is None else asdict(system.reconstruction)
+    reconstruction = {} if system.reconstruction is None else asdict(system.reconstruction)
     return {
         "system": name,
         "summary": system.summary,
         "source": system.source,
-        **rests_on,
+        **reconstruction,
         "architecture": _shown(model.architecture, model.options),
         **parts,
         "vocabulary": vocabulary,
@@ -39,7 +45,7 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
 
 
 def parts() -> list[dict[str, Any]]:
-    """Description, origin and options of every position scheme and architecture; warns of schemes that fail."""
+    """Description, origin and options of every position scheme and architecture; warns about schemes that fail."""
     kinds: list[tuple[str, str, str, Any]] = [("scheme", name, "posnmt", scheme_class(name)) for name in SCHEMES]
     kinds += [("scheme", each.name, each.shown, part) for each, part in usable("scheme", SCHEMES, scheme_class, warn)]
     kinds += [("architecture", name, "posnmt", architecture(name)) for name in ARCHITECTURES]

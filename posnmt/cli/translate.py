@@ -15,11 +15,13 @@ from posnmt.deploy.documents.formats import FORMATS, format_of, refuse_output_fo
 from posnmt.translate.engines import ENGINES, choose
 
 _TO = click.option(
-    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
+    "--to",
+    metavar="LANGUAGE",
+    help="target language of a multilingual model: the language's mark is put before each line",
 )
 
 
-@click.command(cls=SearchCommand, door="cli", before="nbest", context_settings=COMMAND)
+@click.command(cls=SearchCommand, mark="cli", before="nbest", context_settings=COMMAND)
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option(
     "--input",
@@ -29,52 +31,52 @@ _TO = click.option(
 )
 @click.option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output")
 @click.option(
-    "--force", is_flag=True, help="replace an existing --output, and begin again what --resume would go on with"
+    "--force", is_flag=True, help="replace an existing --output, and discard a partial one that --resume would continue"
 )
-@click.option("--resume", is_flag=True, help="go on with an --output that was begun, with the same settings")
+@click.option("--resume", is_flag=True, help="continue a partial --output; use the same settings as before")
 @click.option(
     "--nbest",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="translations per line; at most --beam, unless sampled",
+    help="translations per line; at most --beam, unless --sample",
 )
 @click.option(
     "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True,
-    help="jsonl: a line of JSON for each line of the input, with scores",
+    help="jsonl: one line of JSON for each line of --input, with scores",
 )  # fmt: skip
 @click.option(
     "--documents",
     type=click.Path(path_type=Path),
-    help="with --join: a file with a document id for each line of --input; lines of two documents are never together",
+    help="with --join: a file with a document id for each line of --input; lines of different documents are not joined",
 )
 @click.option(
     "--prefix",
     type=click.Path(path_type=Path),
-    help="a file with the beginning of each translation, a line for each line of --input; an empty line leaves it free",
+    help="a file with the beginning of each translation, one per line of --input; an empty line: no given beginning",
 )
 @click.option(
     "--terms",
     type=click.Path(path_type=Path),
-    help="a glossary, a line each: source term <tab> target term; where a line has the first, its translation has the"
-    " second",
+    help="a glossary with lines `source term TAB target term`: if a line has the source term, its translation gets the"
+    " target term",
 )
 @click.option(
     "--alignments",
     is_flag=True,
-    help="link each word of a translation to words of its line, by attention: behind the text a tab and links such as"
-    " 0-0 1-2; Transformers only",
+    help="align the words of each translation with those of its line, by attention: a tab and links such as 0-0 1-2"
+    " follow the text; Transformers only",
 )
 @choose_checkpoint
 @positions_options
 @click.option(
     "--document",
     type=click.Choice(["lines", *FORMATS]),
-    help="format of --input and --output; text: each line is a paragraph; wrapped: blank lines separate paragraphs;"
-    " default: by the ending of --input, otherwise lines, one sentence each",
+    help="format of --input and --output; lines: one sentence per line; text: one paragraph per line; wrapped: blank"
+    " lines separate paragraphs; default: by the ending of --input, else lines",
 )
 @click.option(
-    "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
+    "--languages", metavar="SRC-TGT", help="languages of a document, such as en-de; default: those of the run"
 )
 @_TO
 @click.option(
@@ -105,15 +107,14 @@ def translate(
     to: str | None,
     **search: Any,
 ) -> None:
-    """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
+    """Translate text line by line, in order. Several RUNS are an ensemble. A folder of `posnmt export` works as well.
 
     An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
-    text`, and an empty line has one without score and text; with --alignments, a tab and the links are behind each
-    text. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
-    A translation into a file that was interrupted or killed goes on with --resume.
+    text`; for an empty line, score and text are empty. Lines may have any length. Outputs that reach the output limit
+    or repeat themselves are reported. --resume continues a translation into a file that was interrupted or killed.
 
-    A document (TMX, XLIFF, HTML, Markdown, PO, JSON, subtitles, paragraphs) becomes another one with the same
-    structure; what stays untranslated is counted and named.
+    The translation of a document (TMX, XLIFF, HTML, Markdown, PO, JSON, subtitles, paragraphs) has the structure of the
+    original; parts that stay untranslated are counted and named.
 
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
@@ -144,8 +145,10 @@ def translate(
             refuse_options(_names(of_lines))
             pair = None if languages is None else language_pair(languages, "--languages")
         elif languages is not None:
-            raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
-        of_engine = {**chosen, "join": 1} if kind else chosen  # neighbours in a document may be a title and a menu
+            raise UserError("only documents have languages", "--languages", "name a --document format, or leave it out")
+        of_engine = (
+            {**chosen, "join": 1} if kind else chosen
+        )  # texts that are neighbours in a document, such as a title and a menu, are not joined
         with loading():
             model = choose(engine, runs, checkpoint, of_engine, _names(asked)).to(to)
         if kind:
@@ -170,7 +173,7 @@ def _names(given: dict[str, Any]) -> list[str]:
 @click.option(
     "--documents",
     type=click.Path(path_type=Path),
-    help="with --by-position: a file with a document id for each line; default: each 20 lines count as a document",
+    help="with --by-position: a file with a document id for each line; default: every 20 lines are a document",
 )
 @click.option(
     "--out",
@@ -180,18 +183,18 @@ def _names(given: dict[str, Any]) -> list[str]:
 @click.option(
     "--baseline",
     metavar="SYSTEM",
-    help="with --by-position: the system that the others are compared with; default: that of the first run",
+    help="with --by-position: the system that others are compared with; default: the system of the first run",
 )
 @click.option(
     "--swap",
     is_flag=True,
-    help="with --by-position: also score sentences after a short and after a long sentence of their document",
+    help="with --by-position: also score each sentence after a short and after a long sentence of its document",
 )
 @click.option(
     "--shift",
     type=click.IntRange(1, 10_000),
     metavar="K",
-    help="with --by-position: also let positions begin at K, on the source, on the target, and on both",
+    help="with --by-position: also score with positions that begin at K, on the source, the target, and both",
 )
 @choose_checkpoint
 @positions_options
@@ -212,11 +215,11 @@ def score(
     positions: tuple[str, ...],
     to: str | None,
 ) -> None:
-    """Print the natural log-probability of each target line given its source line, by the full forward pass.
+    """Print the natural log-probability of each target line given its source line, computed in one forward pass.
 
-    With --by-position, compare runs by the losses of the target's subwords, each given its source and a correct prefix:
-    by position and by source length, with intervals over documents and seeds. It prints a table as CSV, or writes a
-    report with --out, and says what is decided.
+    With --by-position, compare runs by their losses on the target's subwords, each given the source and the correct
+    prefix. Losses are shown by position and by source length, with intervals over documents and seeds. The command
+    prints a table as CSV, or writes a report with --out, and prints the conclusions.
 
     \b
     Example: posnmt score runs/multi30k --source test.en --target test.de
@@ -232,9 +235,9 @@ def score(
         "--documents": documents, "--out": out, "--baseline": baseline, "--swap": swap, "--shift": shift,
     }  # fmt: skip
     if given := [name for name, value in with_positions.items() if value]:
-        raise UserError("this matters to losses by position", ", ".join(given), "add --by-position, or leave it out")
+        raise UserError("this needs --by-position", ", ".join(given), "add --by-position, or leave it out")
     if len(runs) > 1:
-        raise UserError("several runs are compared by position", "RUN", "name one run, or add --by-position")
+        raise UserError("several runs need --by-position", "RUN", "name one run, or add --by-position")
     with loading():
         from posnmt.translate.command import score_files
 

@@ -259,7 +259,7 @@ def test_what_the_command_refuses(tmp_path):
             "'a/b' is no language code (--source-language); for example en, pt_BR or jpn_Jpan",
         ),
         (("--target-language", ""), "'' is no language code (--target-language)"),
-        (("--opusfilter", "none/x.yaml"), "the folder of this output does not exist (none/x.yaml); make it, or choose"),
+        (("--opusfilter", "none/x.yaml"), "does not exist (none/x.yaml); create it, or choose another --opusfilter"),
     ],
 )
 def test_what_is_refused_before_the_text_is_read(tmp_path, options, message):

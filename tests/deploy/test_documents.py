@@ -240,7 +240,7 @@ def test_the_language_of_to_is_that_of_the_document(tmp_path):
         (["--format", "jsonl"], "not available with a document, which is translated as a whole (--format)"),
         (["--join", 2], "not available with a document, which is translated as a whole (--join)"),
         (["--languages", "en"], "a pair is two languages, such as en-de; got 'en' (--languages)"),
-        (["--languages", "en-de", "--document", "lines"], "lines have no languages"),
+        (["--languages", "en-de", "--document", "lines"], "(--languages); name a --document"),
         (["--input", "none.html"], "input does not exist"),
     ],
 )

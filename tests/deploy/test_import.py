@@ -301,4 +301,4 @@ def test_other_files_are_no_checkpoints_of_opennmt(content, message, tmp_path):
     [line] = refused("import", "opennmt-py", tmp_path / "model.pt", *given)
     assert message in line
     [line] = refused("import", "opennmt-py", tmp_path / "model.pt", "--languages", "en-fr", "--out", tmp_path / "run")
-    assert "say how text is split" in line
+    assert "--subwords, or --source-subwords and --target-subwords" in line

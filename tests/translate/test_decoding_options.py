@@ -188,5 +188,6 @@ def test_settings_out_of_range_for_every_engine(engine, options, fault):
 def test_samples_have_no_beam():
     """As an option; that of a run's configuration is none, and does not matter."""
     [line] = refused("translate", LEARNED, "--sample", "--beam", "3", stdin="uns\n")
-    assert line == "error: samples are drawn, without a beam (--beam); leave it out, or search without --sample"
+    assert "(--beam)" in line
+    assert "--sample" in line
     assert run("translate", LEARNED, "--sample", stdin="uns\n")[0]
