@@ -1,6 +1,6 @@
-"""The public Python API: `posnmt` hands out what is here (docs/api.md).
+"""The public Python API, whose names are imported from `posnmt` (docs/api.md).
 
-Environment variables for PyTorch are set as by the command line, where PyTorch is not loaded yet.
+If PyTorch is not loaded yet, environment variables for it are set as on the command line.
 """
 
 import os

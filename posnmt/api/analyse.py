@@ -1,4 +1,4 @@
-"""`posnmt.analyse`: what `posnmt analyse` does, as a function that returns values."""
+"""`posnmt.analyse`: the command `posnmt analyse` as a function that returns values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Numbers = str | Path | Sequence[float]
 """A score for each sentence: the path of a file, or a list."""
 
 _NAMES = ("metrics", "lower_is_better")
-"""Settings of which one string stands for a list of one."""
+"""Settings that are lists, and for which a single string is accepted too."""
 _RESAMPLING = tuple(each.name for each in fields(Resampling))
 _SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Checked(Settings):
-    """Settings of an analysis, with limits that the command line checks by itself."""
+    """Settings of an analysis with limits. On the command line, the options have these limits."""
 
     metrics: Annotated[Sequence[str], Field(min_length=1)] = DEFAULT_METRICS
     processes: PositiveInt = 1
@@ -43,7 +43,7 @@ class _Checked(Settings):
 
 @dataclass(frozen=True)
 class Analysis:
-    """What `posnmt.analyse` returns.
+    """The result of `posnmt.analyse`.
 
     Attributes:
         measured: all values, with the texts and the counts of every sentence.
@@ -58,7 +58,7 @@ class Analysis:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words."""
+        """The outcome as a sentence."""
         sentence: str = self.results["verdict"]["sentence"]
         return sentence
 
@@ -72,11 +72,11 @@ class Analysis:
                 `lengths`, `places` or `completeness`.
 
         Returns:
-            Column -> value for each row, numbers as numbers and missing values as None; nothing where the analysis
-            has no such table.
+            A dictionary column -> value for each row, with None for missing values; an empty list if this analysis has
+            no such table.
 
         Raises:
-            UserError: no such table.
+            UserError: there is no table of this name.
         """
         from posnmt.evaluation.report.tables import TABLES, tables
 
@@ -86,14 +86,14 @@ class Analysis:
 
     @typed
     def report(self, out: str | Path, examples: int | None = None) -> Path:
-        """Write report.html, results.json, tables and figures into a folder; the path of the page.
+        """Write report.html, results.json, tables and figures into a folder; return the path of report.html.
 
         Args:
             out: the folder, created if it does not exist.
             examples: number of sentences in the page's example browser; None: all.
 
         Raises:
-            UserError: the files cannot be written, or `examples` is no number of 0 or more.
+            UserError: the files cannot be written, or `examples` is not a whole number of 0 or more.
         """
         from posnmt.evaluation.report.write import write
 
@@ -112,7 +112,7 @@ def analyse(
     show_progress: bool = False,
     **settings: Any,
 ) -> Analysis:
-    """Measure the translations of any systems, overall and by source length; nothing is written.
+    """Measure the translations of any systems, overall and by source length. Nothing is written.
 
     Args:
         source, reference: texts aligned line by line: lists of lines, or paths of files (plain, .gz, .xz).
@@ -120,17 +120,17 @@ def analyse(
             that the sentence has no such reference.
         outputs: name of a system -> its translation of `source`; NAME:SEED for several seeds of a system.
         swapped: (name of a system, share of swapped words) -> its translation of the source with that share swapped.
-        scores: metric -> name of a system -> its sentence scores from elsewhere, such as COMET's: numbers, or the path
-            of a file with one a line.
-        show_progress: on standard error.
+        scores: metric -> name of a system -> sentence scores of another program, such as COMET: a list of numbers, or
+            the path of a file with one per line.
+        show_progress: whether to show progress on standard error.
         settings: those of `posnmt.evaluation.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
             `max_trained_length`, `trained_on`, `metrics` (one name or several), `target_language` and
             `bleu_tokenizer`, and those of resampling: `samples`, `seed`, `significance` and `correction`. The defaults
             are those of `posnmt analyse`.
 
     Raises:
-        UserError: an unknown setting, an argument of another type, or faults of the settings or the texts, all at
-            once.
+        UserError: a setting is unknown, an argument has another type, or the settings or texts have faults. All faults
+            are reported at once.
     """
     for name in settings:
         refuse_unknown(name, (*_SETTINGS, *_RESAMPLING), "setting of an analysis")
@@ -162,10 +162,10 @@ def analyse(
 
 
 class _Files:
-    """Lists of lines as files in a folder.
+    """Writes lists of lines to files in a folder.
 
     Attributes:
-        names: the path of each file -> the argument that it holds.
+        names: path of a file -> the argument whose lines it has.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -176,19 +176,19 @@ class _Files:
         """The path of a text; a list of lines is written to a file.
 
         Args:
-            name: of the argument.
+            name: the argument.
             lines: the text.
-            optional: whether None stands for an empty line.
+            optional: whether a line may be None, which means an empty line.
 
         Raises:
-            UserError: lines that are none.
+            UserError: an element of the list is not a line.
         """
         if isinstance(lines, str | Path):
             return Path(lines)
         return self._write(name, checked_lines(lines, name, optional))
 
     def references(self, reference: Lines | Sequence[Path | Sequence[str | None]]) -> Path | list[Path]:
-        """The path of the reference, or of each of several, in which None is an empty line."""
+        """The path of the reference, or the paths of several references, in which None is an empty line."""
         if isinstance(reference, str | Path):
             return Path(reference)
         texts = listed(reference, "reference")
@@ -212,7 +212,7 @@ class _Files:
         return path
 
     def renamed(self, text: str) -> str:
-        """A text with the arguments in place of the paths of their files."""
+        """A text in which the paths of files are replaced by their arguments."""
         for path, name in self.names.items():
             text = text.replace(path, name)
         return text
@@ -220,7 +220,7 @@ class _Files:
 
 @contextmanager
 def _files() -> Iterator[_Files]:
-    """A folder for the lists of lines; errors name the arguments in place of its files."""
+    """A temporary folder for lists of lines. Errors name the arguments in place of its files."""
     with tempfile.TemporaryDirectory(prefix="posnmt-") as folder:
         files = _Files(Path(folder))
         try:

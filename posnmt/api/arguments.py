@@ -1,4 +1,4 @@
-"""Arguments of the public functions, checked by their types."""
+"""Checks of the types of arguments of public functions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 PLAIN = {bool, int, float, str, Path, type(None)}
-"""Types of single values. Arguments of other types, such as lines and settings, are checked where they are read."""
+"""Types that `typed` checks. Arguments of other types, such as lines and settings, are checked where they are read."""
 
 UNIONS = (Union, UnionType)
 
 
 def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A function that checks its arguments of plain types by its annotations, and raises UserError for others.
+    """Make a function check arguments of plain types by their annotations, and raise UserError for other types.
 
-    Python itself takes True for 1, and any text for true: `allow_plugins="no"` would allow them. The keys of
-    `**options: Unpack[SomeTypedDict]` are arguments like others, None by default.
+    Without it Python takes True for 1, and any non-empty text for true: `allow_plugins="no"` would allow plug-ins. The
+    keys of `**options: Unpack[SomeTypedDict]` are arguments like others, with the default None.
     """
     signature = _signature(function)
 
@@ -68,7 +68,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 @cache
 def _plain(function: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments of plain types, with what they are checked by: `str | Path` is a path."""
+    """The arguments of plain types -> the type that they are checked against. `str | Path` is checked as a path."""
     hints = get_type_hints(function)
     hints.pop("return", None)
     for name, hint in [*hints.items()]:
@@ -83,15 +83,16 @@ def _plain(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> Any:
-    """An argument as a value of a type: NumPy's 5 is an integer, True and "5" are none, and a string is a path.
+    """Convert an argument to a type. NumPy's 5 is an integer, True and "5" are not, and a string can be a path.
 
     Args:
+        value: the argument.
         kind: any type that pydantic knows; a dataclass is made from a dictionary.
-        name: of the argument, for messages; empty: the fields of a dataclass are arguments themselves.
-        todo: what to do where it is of another type.
+        name: the argument's name, for messages; empty: the fields of a dataclass are arguments themselves.
+        todo: advice for the error, if the argument has another type.
 
     Raises:
-        UserError: it is of another type, or some of its elements are; all at once.
+        UserError: the argument or some of its elements have another type. All faults are reported at once.
     """
     try:
         return _exact(kind).validate_python(value)
@@ -101,15 +102,15 @@ def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> A
 
 @cache
 def _exact(kind: Any) -> SchemaValidator:
-    """What checks that values are of a type, with numbers as in a configuration."""
+    """A validator of a type that accepts the same numbers as a configuration."""
     schema = deepcopy(validator(kind).core_schema)
     exact(schema)
     return SchemaValidator(schema)
 
 
 def _fault(problem: Any, name: str, todo: str | None) -> UserError:
-    """A problem of a pydantic error, with the argument and the keys of the element in it."""
-    keys = [key for key in problem["loc"] if key != "[key]"]  # pydantic's mark of a fault of the key itself
+    """A problem of a pydantic error as a user error, which names the argument and the element, as in `scores['a']`."""
+    keys = [key for key in problem["loc"] if key != "[key]"]  # pydantic's mark for a faulty key
     argument, *keys = [name, *keys] if name else keys
     message = problem["msg"]
     place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"

@@ -1,4 +1,4 @@
-"""`posnmt.train`: what `posnmt train` does, as a function."""
+"""`posnmt.train`: the command `posnmt train` as a function."""
 
 from __future__ import annotations
 
@@ -30,33 +30,34 @@ def train(
     show_progress: bool = True,
     **options: Unpack[TrainOptions],
 ) -> Run:
-    """Train a model into a run folder; text that is not prepared yet is prepared first.
+    """Train a model, and write a run folder. Text is prepared first, if it is not yet.
 
-    What a YAML file or a dictionary leaves out is chosen from the corpus, the budget and the speed of this machine, as
-    `posnmt train` does (docs/train.md), and stands in the run's config.yaml. A `Config` is complete, so that nothing
-    is chosen.
+    Settings that a YAML file or a dictionary leaves out are chosen from the corpus, the budget and the speed of this
+    machine, as in `posnmt train` (docs/train.md), and written into the run's config.yaml. A `Config` is complete, so
+    nothing is chosen.
 
     Args:
         config: a YAML file, its content as a dictionary, or a checked `Config` such as `Run.config`; in the last two,
             relative paths are relative to `data.root`, by default the working directory. None: `source` and `target`
-            are the training text, or `resume` goes on with the run in `out`.
-        out: the run folder; new, unless `resume`.
+            are the training text, or `resume` continues the run in `out`.
+        out: the run folder, which must not exist unless `resume`.
         source, target: the training text, one sentence a line, in place of a config.
         dev_source, dev_target: text to measure on during training; default: pairs drawn from the training text.
-        source_language, target_language: codes such as `de`; default: what the name of the file ends in.
-        minutes: how long to train.
-        init: a trained run, or its folder, whose weights and subwords the training starts from.
-        settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
-        resume: go on with the run in `out` as if it had never stopped.
+        source_language, target_language: codes such as `de`; default: the ending of the file's name.
+        minutes: the time to train.
+        init: a trained run, or its folder; the training starts from its weights and subwords.
+        settings: settings that override all others: `{"train.epochs": 5}`, or a list of texts `key=value`.
+        resume: continue the run in `out` as if it had never stopped.
         allow_plugins: with `resume` or `init`, import the classes that the run's config names by `module:Class`.
-        show_progress: on standard error, with all that is chosen and all warnings.
+        show_progress: whether to show progress, chosen settings and warnings on standard error.
 
     Returns:
         The run: its `folder`, its `config`, its `record`; `posnmt.load` takes it.
 
     Raises:
-        UserError: an argument of another type, every fault of configuration and text, or a folder that exists.
-        Interrupted: stopped by Ctrl-C or SIGTERM; the state is saved, and `resume` goes on from there.
+        UserError: an argument has another type, the folder exists, or the configuration or text has faults, which are
+            all reported.
+        Interrupted: stopped by Ctrl-C or SIGTERM. The state is saved, and `resume` continues from there.
     """
     if isinstance(config, Config):
         tree: Path | Mapping[str, Any] | None = config.model_dump(mode="json")
@@ -92,5 +93,5 @@ def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON: NumPy's numbers and arrays as Python's, a path or anything else as text."""
+    """A value that JSON has: a number or list for NumPy's numbers and arrays, text for anything else."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

@@ -1,4 +1,4 @@
-"""What the methods of a `TrainedModel` return; `posnmt.translate.values` has attention and positions.
+"""Values that the methods of a `TrainedModel` return. `posnmt.translate.values` has those for attention and positions.
 
 Shapes: J source subwords with `</s>`, d model width.
 """
@@ -13,7 +13,7 @@ from posnmt.translate.words import Span, Word
 
 
 class TranslationWarning(UserWarning):
-    """Some translations of a call do not have all that their lines have; the message counts the lines."""
+    """Some translations of a call lack parts of their lines. The message counts these lines."""
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,23 @@ class Hypothesis:
         text: the translation.
         log_probability: the natural logarithm of the probability of `subwords`, `</s>` included, as
             `TrainedModel.score` computes it for these subwords.
-        score: log p / (number of subwords + 1)^length_penalty, by which hypotheses are ranked, and the coverage penalty
-            if there is one. p is the probability of the text: that of `subwords`, and of each other split of the same
-            text that search found.
-        ended: False where the limit of the length ended it, not the model.
-        repetitive: whether it repeats itself, as the source does not (docs/translate.md).
-        subwords: of the translation, `▁` for a blank; the most probable ones that search found.
-        words: of the translation, each with its place in `text` and its probability.
-        parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
-        unknown: what the vocabulary lacks of the line.
-        protected: what stands in `text` as in the line: placeholders, mark-up, addresses and others.
-        differing: of these what the line has and the best translation lacks, or the reverse.
-        in_sentences: whether the line was translated in parts of one or some sentences, as it has more.
-        omitted: sentences of the line that the best translation leaves out, as their first character and the one behind
-            their last.
-        mended: whether the line was translated again, a sentence at a time, as a sentence was left out.
-        source_words: of the line, each with its place in it; none unless `alignments` were asked for.
-        alignment: pairs of a word of `source_words` and one of `words`, by their numbers from 0, sorted.
+        score: the value by which hypotheses are ranked: log p / (number of subwords + 1)^length_penalty, plus the
+            coverage penalty (0 or less) if there is one. p is the probability of the text: the sum over `subwords` and
+            every other segmentation of the same text that search found.
+        ended: False if the limit of the length ended the translation, and not the model.
+        repetitive: whether the translation repeats itself where the source does not (docs/translate.md).
+        subwords: the subwords of the translation, with `▁` for a blank; the most probable segmentation that search
+            found.
+        words: the words of the translation, each with its place in `text` and its probability.
+        parts: the number of parts in which the line was translated; see `TrainedModel.translate`.
+        unknown: texts of the line that the vocabulary lacks, in order.
+        protected: spans that `text` copies from the line: placeholders, mark-up, addresses and others.
+        differing: protected spans that the line has and the best translation lacks, or the reverse.
+        in_sentences: whether the line has several sentences and was translated in parts of one or some of them.
+        omitted: sentences of the line that the best translation leaves out, each as (start, end) in characters.
+        mended: whether the line was translated again, one sentence at a time, because a sentence was left out.
+        source_words: the words of the line, each with its place; empty unless `alignments` were requested.
+        alignment: sorted pairs of an index into `source_words` and an index into `words`.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Encoding:
     """The encoder's output for one line.
 
     Attributes:
-        subwords: [J] of the line; the last is `</s>`. An empty line has none.
+        subwords: the J subwords of the line, of which the last is `</s>`; none for an empty line.
         states: [J,d] a vector for each subword.
     """
 

@@ -27,7 +27,10 @@ def condition() -> None:
 @click.option("--max-length", type=int, default=14, show_default=True, help="longest one in training and dev")
 @click.option("--test-max-length", type=int, default=42, show_default=True, help="longest one in test")
 @click.option(
-    "--reordering", default="mixed", show_default=True, help="short, long, mixed, or the share of long ones, 0 to 1"
+    "--reordering",
+    default="mixed",
+    show_default=True,
+    help="short, long, mixed, or a number from 0 (short) to 1 (long)",
 )
 @click.option("--lexicon", type=int, default=None, help="stems in the dictionary, 40 to 20,000; default: 120")
 @click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")

@@ -26,18 +26,18 @@ from posnmt.corpora.download import require_space
 from posnmt.data.unpack import refuse_bomb, reported_memory, unpacking
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
-"""What compressed streams raise where they are damaged, beside an OSError without a number."""
+"""Exceptions of damaged compressed streams. An OSError without a number is one as well."""
 _DAMAGED_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, struct.error, ValueError, OverflowError)
-"""What archives raise as well: their tables have impossible numbers and names."""
+"""More exceptions of damaged archives, whose tables have impossible numbers or names."""
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
-_DOUBTFUL = "check that the archive has what the recipe names"
+_CHECK_MEMBERS = "check the names of the members in the recipe"
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip or a tar archive, compressed or not.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the file is damaged.
     """
     with _reported_damage(path):
         return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
@@ -55,8 +55,9 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
         The members that were extracted.
 
     Raises:
-        UserError: no archive or a damaged one, a missing member, several matches, a link, members that are
-            far larger than text in an archive of this size, or too little disk space.
+        UserError: the file is not an archive or is damaged; a member is missing, matches several files, is a link, or
+        is
+            far too large for text in an archive of this size; or there is too little disk space.
     """
     extracted: dict[str, str] = {}
     names: list[str] = []
@@ -66,15 +67,18 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
             names.append(name)
             total += size
             refuse_bomb(total, archive)
-            for wanted in (pattern for pattern in members if name == pattern or fnmatchcase(name, pattern)):
-                if wanted in extracted:
-                    raise UserError(f"{wanted} is both {extracted[wanted]} and {name}", archive, "name one of them")
+            for pattern in (each for each in members if name == each or fnmatchcase(name, each)):
+                if pattern in extracted:
+                    what = f"{pattern} matches both {extracted[pattern]} and {name}"
+                    raise UserError(what, archive, "name one of them")
                 if opener is None:
-                    raise UserError(f"{name} is a link, and links in archives are not followed", archive, _DOUBTFUL)
-                require_space(members[wanted].parent, size, name)
-                with opener() as stream, members[wanted].open("wb") as out:
+                    raise UserError(
+                        f"{name} is a link, and links in archives are not followed", archive, _CHECK_MEMBERS
+                    )
+                require_space(members[pattern].parent, size, name)
+                with opener() as stream, members[pattern].open("wb") as out:
                     shutil.copyfileobj(stream, out)
-                extracted[wanted] = name
+                extracted[pattern] = name
     missing = [pattern for pattern in members if pattern not in extracted]
     if missing and not optional:
         near = nearest(missing[0], names)
@@ -113,7 +117,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
     """A file opened for reading, decompressed if its first bytes are those of .gz, .xz or .bz2.
 
     Raises:
-        UserError: it is damaged, or unpacks to far more than text does.
+        UserError: the file is damaged, or is far larger when decompressed than text is.
     """
     with path.open("rb") as file:
         start = file.read(5)
@@ -124,16 +128,16 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _reported_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
-    """Report what is raised in the block for a damaged file, `more` included, and for one that is locked."""
+    """Turn exceptions of damaged files, those of `more` and those of encrypted archives into user errors."""
     kinds: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
         with reported_memory(path):
             yield
-    except RuntimeError as error:  # of zipfile: a password, an unknown compression
+    except RuntimeError as error:  # from zipfile: a password, or an unknown compression
         if more:
             raise UserError(f"the archive cannot be unpacked: {error}", path, "unpack it by hand") from None
         raise
     except kinds as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # of the disk, not of the file; EINVAL: a place before the beginning of the file
+            raise  # the disk failed, not the file; EINVAL comes from a damaged file: a place before its beginning
         raise UserError(f"the file is damaged: {error}", path, "remove it, and fetch it again") from None

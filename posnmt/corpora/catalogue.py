@@ -14,14 +14,12 @@ from posnmt.corpora.spec import Languages, Remote, TestSet
 
 
 class Entry(Section):
-    """A corpus: its description, and its location or how to obtain it."""
+    """The description of a corpus, with its location or with instructions how to obtain it."""
 
     title: str
     pair: Languages = Field(description="the direction of the papers; the other one is available as well")
     corpus: Remote | TestSet | None = None
-    obtain: str | None = Field(
-        None, description="instead: how to obtain a corpus that may not be fetched without a licence"
-    )
+    obtain: str | None = Field(None, description="instead of corpus: how to obtain one that needs a licence")
     mtdata: str | None = Field(None, description="its id in mtdata")
     pairs: int | None = Field(None, description="sentence pairs, blank lines counted")
     megabytes: int | None = Field(None, description="size of the download")

@@ -26,10 +26,10 @@ from posnmt.corpora.partial import Partial
 
 Say = Callable[[str], None]
 Show = Callable[[str, float, str], None]
-"""Shows progress: a description, a fraction from 0 to 1, a short status; as `progress.Display.show`."""
+"""Shows progress, like `progress.Display.show`: a description, a fraction from 0 to 1, a short status."""
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before each further attempt; an attempt that receives any bytes restarts the sequence."""
+"""Seconds to wait before each further attempt. After an attempt that received any bytes the sequence starts again."""
 
 TIMEOUT = 30.0
 """Seconds without data after which a connection is considered lost."""
@@ -40,7 +40,7 @@ RECORD = "fetched.json"
 _CHUNK = 1 << 18
 _SPARE = 1 << 26
 _LONGEST_PAUSE = 60.0
-_AGAIN = {408, 416, 425, 429, 500, 502, 503, 504}
+_TEMPORARY = {408, 416, 425, 429, 500, 502, 503, 504}
 _NETWORK = (URLError, ConnectionError, TimeoutError, http.client.HTTPException, ssl.SSLError)
 
 
@@ -71,8 +71,8 @@ class _First(TypedDict):
 class Downloads:
     """The files of one cache.
 
-    A file that exists at its `place`, by hand or from an earlier fetch, is not fetched again. It is still verified:
-    against the given checksum, else against that of its first fetch in fetched.json.
+    A file that is already at its `place` is not fetched again, whether it was fetched earlier or put there by hand. It
+    is still verified: against the expected checksum, or else against the checksum of its first fetch in fetched.json.
 
     Args:
         cache: folder of the cache.
@@ -90,7 +90,7 @@ class Downloads:
         pauses: Sequence[float] = PAUSES,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.cache, self.say, self.show = cache, say, show or _spoken(say)
+        self.cache, self.say, self.show = cache, say, show or _as_lines(say)
         self.pauses, self.timeout = pauses, timeout
         self._new: dict[str, tuple[Path, bool]] = {}  # URL → file, whether its checksum was given
 
@@ -122,18 +122,18 @@ class Downloads:
         partial = Partial(path)
         pauses = list(self.pauses)
         while True:
-            before, wish = partial.size, 0.0
+            before, retry_after = partial.size, 0.0
             try:
                 self._attempt(url, partial)
                 break
             except HTTPError as error:
                 reason = f"the server answers {error.code} {error.reason}"
-                if error.code not in _AGAIN:
+                if error.code not in _TEMPORARY:
                     raise _unreachable(url, path, reason) from None
                 if error.code == 416:
                     partial.discard()
-                after = error.headers["Retry-After"] or ""  # seconds, or a date, which is ignored
-                wish = min(float(after), _LONGEST_PAUSE) if after.isdecimal() else 0.0
+                header = error.headers["Retry-After"] or ""  # seconds, or a date, which is ignored
+                retry_after = min(float(header), _LONGEST_PAUSE) if header.isdecimal() else 0.0
             except _NETWORK as error:
                 cause = getattr(error, "reason", error)
                 reason = str(getattr(cause, "strerror", None) or cause or type(error).__name__)
@@ -141,7 +141,7 @@ class Downloads:
                 pauses = list(self.pauses)
             if not pauses:
                 raise _unreachable(url, path, reason)
-            pause = max(pauses.pop(0), wish)
+            pause = max(pauses.pop(0), retry_after)
             self.say(f"{url}: {reason}; trying again in {pause:g} s")
             time.sleep(pause)
         partial.finish()
@@ -151,11 +151,11 @@ class Downloads:
         if partial.complete:
             return
         fixed = {"User-Agent": f"posnmt/{__version__}", "Accept-Encoding": "identity"}
-        request = Request(url, headers={**fixed, **partial.wanted()})  # noqa: S310  spec.py checks it
+        request = Request(url, headers={**fixed, **partial.range_headers()})  # noqa: S310  spec.py checks it
         with urlopen(request, timeout=self.timeout) as answer:  # noqa: S310
-            begun = partial.size
+            had = partial.size
             start = partial.begin(answer.status, answer.headers)
-            if begun:
+            if had:
                 self.say(f"{url}: resuming after {_size(start)}" if start else f"{url}: starting again")
             length, since = partial.length, time.monotonic()
             if length is not None:
@@ -179,15 +179,15 @@ class Downloads:
             expected, whose, todo = checksum, "expected", "correct the checksum"
         elif first is not None:
             expected, whose = Checksum("sha256", first["sha256"]), f"at its first fetch, {first['fetched']}"
-            todo = f"take the URL out of {self.cache / RECORD}"
+            todo = f"remove the URL from {self.cache / RECORD}"
         else:
             return
         actual = expected.of(path)
         if actual != expected:
-            aside = path.with_name(path.name + ".wrong")
-            path.replace(aside)
+            wrong = path.with_name(path.name + ".wrong")
+            path.replace(wrong)
             what = f"{url} has another checksum: {actual}; {whose}: {expected}"
-            raise UserError(what, f"kept as {aside}", f"fetch it again; or, if the new file is right, {todo}")
+            raise UserError(what, f"kept as {wrong}", f"fetch it again; or, if the new file is right, {todo}")
 
     def record(self) -> None:
         """Record the checksums of files that were fetched for the first time, after they have proved valid."""
@@ -204,8 +204,8 @@ class Downloads:
         for url, (_, checked) in self._new.items():
             if not checked:
                 self.say(
-                    f"{url}: no checksum is known, so this first fetch is trusted: SHA-256 {entries[url]['sha256']};"
-                    f" {self.cache / RECORD} has it, and other content will be refused"
+                    f"{url}: no checksum is known, so this first fetch is trusted; its SHA-256,"
+                    f" {entries[url]['sha256']}, is now in {self.cache / RECORD}, and other content will be refused"
                 )
 
     def _recorded(self) -> dict[str, _First]:
@@ -222,11 +222,12 @@ def locked(path: Path, say: Say) -> AbstractContextManager[None]:
 
 
 def require_space(folder: Path, needed: int, what: str) -> None:
-    """Check, before anything is written, that a folder has this much disk space and a reserve.
+    """Check that a folder has enough disk space and a reserve, before anything is written.
 
     Args:
+        folder: the folder.
         needed: bytes.
-        what: for the message: what needs the space.
+        what: the file that needs the space, for the message.
 
     Raises:
         UserError: there is too little space.
@@ -246,8 +247,8 @@ def _unreachable(url: str, path: Path, reason: str) -> UserError:
     )
 
 
-def _spoken(say: Say, every: float = 10.0) -> Show:
-    """Progress as lines, at most one in this number of seconds."""
+def _as_lines(say: Say, every: float = 10.0) -> Show:
+    """Show progress as lines, at most one in `every` seconds."""
     last = time.monotonic()
 
     def show(description: str, fraction: float, state: str) -> None:

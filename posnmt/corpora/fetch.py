@@ -1,7 +1,7 @@
-"""Public corpora: named in a recipe, fetched once into a cache, provided as aligned text files.
+"""Fetch public corpora into a cache, and extract them as aligned text files.
 
-The cache has the fetched files (downloads/), the texts extracted from them (texts/, each a folder with manifest.json)
-and the checksums of first fetches (fetched.json). See docs/data.md.
+The cache has the fetched files (downloads/), the texts extracted from them (texts/, one folder with a manifest.json for
+each corpus), and the checksums of first fetches (fetched.json). See docs/data.md.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class FetchedCorpus:
 
     Attributes:
         source, target: aligned text, one sentence a line.
-        document_ids: one a line, for `posnmt condition join --documents`; None if the corpus has none.
+        document_ids: a document id for each line, for `posnmt condition join --documents`; None if the corpus has none.
         checksum: SHA-256 of the SHA-256 of these files, in this order.
-        lines: their number; None for the user's own files, which are not read here.
-        licence, citation: from the catalogue.
+        lines: the number of lines; None for the user's own files, which are not read here.
+        licence, citation: those in the catalogue.
     """
 
     source: Path
@@ -93,18 +93,19 @@ def fetch(
     show: Show | None = None,
     pauses: Sequence[float] = PAUSES,
 ) -> FetchedCorpus:
-    """A corpus as aligned text files; fetched if it is not in the cache.
+    """A corpus as aligned text files. It is fetched if it is not in the cache.
 
     Args:
         corpus: result of `spec`.
-        cache: folder, for all corpora.
-        languages: source and target, as codes of two letters; a corpus of the other direction is reversed.
+        cache: folder for all corpora.
+        languages: source and target, as codes of two letters; a corpus in the other direction is reversed.
         say: called with a line about each stage.
         show: called with the progress of a download; default: lines to `say`.
         pauses: seconds before each further attempt of a download.
 
     Raises:
-        UserError: it cannot be fetched, with instructions to do so by hand; or its content is not as expected.
+        UserError: the corpus cannot be fetched (the message states how to do so by hand), or its content is not as
+            expected.
     """
     match corpus:
         case LocalText():
@@ -113,7 +114,7 @@ def fetch(
             listed = entry(corpus.name)
             fetched = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
             if listed.pairs not in (None, fetched.lines):
-                say(f"{corpus.name}: {fetched.lines:,} pairs, and the catalogue lists {listed.pairs:,}")
+                say(f"{corpus.name}: {fetched.lines:,} pairs, but the catalogue lists {listed.pairs:,}")
             return replace(fetched, licence=listed.licence, citation=listed.citation)
         case Indexed():
             name = by_mtdata(corpus.mtdata)
@@ -138,22 +139,23 @@ def fetch(
     return _cached_texts(cache, corpus.label, key, make, say)
 
 
-def _order(has: tuple[str, str], wanted: tuple[str, str], label: str) -> tuple[int, int]:
+def _order(has: tuple[str, str], requested: tuple[str, str], label: str) -> tuple[int, int]:
     """The indices of source and target among the two texts of a corpus."""
-    own, asked = (
-        (has, wanted) if set(has) == set(wanted) else (tuple(map(base_code, has)), tuple(map(base_code, wanted)))
-    )
-    if set(own) != set(asked):
-        raise UserError(f"{label} is {'-'.join(has)}, and {'-'.join(wanted)} is requested", None, "name another corpus")
-    return own.index(asked[0]), own.index(asked[1])
+    own, pair = has, requested
+    if set(own) != set(pair):  # without the regions
+        own, pair = (base_code(has[0]), base_code(has[1])), (base_code(requested[0]), base_code(requested[1]))
+    if set(own) != set(pair):
+        what = f"{label} is {'-'.join(has)}, but {'-'.join(requested)} is requested"
+        raise UserError(what, None, "name another corpus")
+    return own.index(pair[0]), own.index(pair[1])
 
 
 def _local(corpus: LocalText) -> FetchedCorpus:
-    """The user's own files, which are checked when they are read."""
+    """The user's own files. Their text is checked later, when it is read."""
     source, target = (existing_file(path, side) for path, side in zip(corpus.path, _PARTS, strict=False))
     documents = existing_file(corpus.documents, "documents") if corpus.documents else None
     files = [path for path in (source, target, documents) if path is not None]
-    return FetchedCorpus(source, target, documents, _together([_sha256(path) for path in files]))
+    return FetchedCorpus(source, target, documents, _combined([_sha256(path) for path in files]))
 
 
 def _write_remote(
@@ -188,13 +190,13 @@ def _write_remote(
 def _cached_texts(
     cache: Path, label: str, key: dict[str, Any], make: Callable[[Path], dict[str, Path]], say: Say
 ) -> FetchedCorpus:
-    """The texts of a corpus in a folder of the cache, which is created atomically if it does not exist."""
+    """The texts of a corpus in the cache. Their folder is created atomically if it does not exist."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     name = re.sub(r"[^\w.]+", "-", label.removeprefix("https://").removeprefix("http://")).strip("-")[-60:]
     folder = cache / "texts" / f"{name}-{'-'.join(key['languages'])}-{digest[:8]}"
     with locked(folder, say):
         if not folder.exists():
-            for leftover in folder.parent.glob(f".{folder.name}.*"):  # of a killed process
+            for leftover in folder.parent.glob(f".{folder.name}.*"):  # left by a killed process
                 shutil.rmtree(leftover)
             with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
                 texts, ready = make(Path(work)), Path(work) / "ready"
@@ -218,7 +220,7 @@ def _cached_texts(
         folder / "source",
         folder / "target",
         folder / "documents" if "documents" in facts else None,
-        _together([facts[part]["sha256"] for part in _PARTS if part in facts]),
+        _combined([facts[part]["sha256"] for part in _PARTS if part in facts]),
         facts["source"]["lines"],
     )
 
@@ -229,7 +231,7 @@ def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
         counted = ", ".join(f"{part} has {count:,}" for part, count in counts.items())
         raise UserError(f"{label}: different line counts: {counted}", None, "line n of each must belong together")
     if not counts["source"]:
-        raise UserError(f"{label}: it has no lines", None, "inspect the file")
+        raise UserError(f"{label} has no lines", None, "inspect the file")
 
 
 def _lines(path: Path) -> int:
@@ -241,5 +243,5 @@ def _sha256(path: Path) -> str:
     return Checksum("sha256", "").of(path).digest
 
 
-def _together(digests: list[str]) -> str:
+def _combined(digests: list[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()

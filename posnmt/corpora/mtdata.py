@@ -1,8 +1,8 @@
-"""The locations of corpora in the index of mtdata, which is run as a separate program.
+"""Look up the locations of corpora in the index of mtdata (Gowda et al. 2021, mtdata 0.5).
 
-Only the index is used (Gowda et al. 2021, mtdata 0.5). mtdata's downloads are neither resumable nor verified, and its
-package requires older versions of our dependencies: so it is not imported, and may be installed in a separate
-environment (`pipx install mtdata`).
+Only the index is used, because mtdata's downloads are neither resumable nor verified. mtdata is run as a separate
+program, because its package requires older versions of our dependencies. So it may be installed in an environment of
+its own (`pipx install mtdata`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _TWO_LETTERS = dict(
         """,
     )
 )
-"""ISO 639-3, as in mtdata, → ISO 639-1, for the most common languages that have one."""
+"""mtdata's codes (ISO 639-3) → codes of two letters (ISO 639-1), for the most common languages."""
 
 
 def look_up(identifier: str, cache: Path, say: Say) -> Remote:
     """The location of the files of a corpus according to mtdata.
 
     Args:
-        identifier: `Statmt-europarl-10-deu-eng`.
+        identifier: such as `Statmt-europarl-10-deu-eng`.
         cache: folder; mtdata's index (150 MB) is in a subfolder of it.
         say: called when the index is built, which takes some 20 seconds the first time.
 
@@ -66,10 +66,10 @@ def look_up(identifier: str, cache: Path, say: Say) -> Remote:
 
 
 def as_remote(entry: dict[str, Any]) -> Remote:
-    """A line of mtdata's index as URLs, members and format.
+    """The URLs, members and format in a line of mtdata's index.
 
     Raises:
-        UserError: an unsupported format.
+        UserError: the format is not supported.
     """
     identifier = entry["did"]
     forms = {"tsv": "tsv", "tmx": "tmx", "txt": "text", "raw": "text"}
@@ -102,7 +102,7 @@ def _index(identifier: str, folder: Path, say: Say) -> Path:
     scripts = os.path.dirname(sys.executable)
     program = shutil.which("mtdata", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
-        what = f"the catalogue has no {identifier}, and mtdata, which may have it, is not installed"
+        what = f"{identifier} is not in the catalogue, and mtdata, which may have it, is not installed"
         raise UserError(what, None, INSTALL)
     environment = os.environ | {"MTDATA": str(folder.resolve())}
     version = _run([program, "--version"], environment, folder).split()[1]
@@ -116,7 +116,7 @@ def _index(identifier: str, folder: Path, say: Say) -> Path:
 
 
 def _run(call: list[str], environment: dict[str, str], folder: Path) -> str:
-    """The output of mtdata, run in a folder where no file of the user can shadow its modules."""
+    """The output of mtdata. It runs in `folder`, where no file of the user can shadow its modules."""
     done = subprocess.run(call, env=environment, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
         reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]

@@ -36,7 +36,7 @@ class Partial:
 
     @property
     def length(self) -> int | None:
-        """Bytes of the complete file; None if the server does not tell."""
+        """Bytes of the complete file; None if the server does not state it."""
         return self._is.get("length")
 
     @property
@@ -50,7 +50,7 @@ class Partial:
         tag = self._is.get("etag")
         return tag if tag and not tag.startswith("W/") else self._is.get("last_modified")
 
-    def wanted(self) -> dict[str, str]:
+    def range_headers(self) -> dict[str, str]:
         """The headers of a request for the missing part."""
         if not self.size or self._validator is None:
             return {}
@@ -60,7 +60,7 @@ class Partial:
         """Prepare for the body of a response; return its start in the file.
 
         Raises:
-            ConnectionError: the body is another part or another version; the next attempt starts from the beginning.
+            ConnectionError: the body is another part or another version of the file. The next attempt starts again.
         """
         announced = {"etag": headers["ETag"], "last_modified": headers["Last-Modified"]}
         if status == 206:

@@ -69,20 +69,22 @@ class Indexed(Section):
 
 
 class Remote(Section):
-    """Files at URLs: two text files; or one archive or file with two texts, or with pairs as TSV or TMX."""
+    """Files at URLs: two text files, an archive of two text files, or one file or archive with pairs as TSV or TMX."""
 
     url: str | tuple[str, str]
     sha256: Digest | tuple[Digest, Digest] | None = Field(
-        None, description="of the fetched files; default: the checksum of the first fetch"
+        None, description="checksum of each fetched file; default: that of its first fetch"
     )
     members: list[str] = Field(
         [], max_length=2, description="the files in the archive, or patterns (*.de) that each match one"
     )
-    form: Literal["text", "tsv", "tmx"] | None = Field(None, description="default: by the names; else text")
-    columns: tuple[Column, Column] = Field((0, 1), description="tsv: the two texts, from 0")
+    form: Literal["text", "tsv", "tmx"] | None = Field(
+        None, description="format; default: by the file's ending, else text"
+    )
+    columns: tuple[Column, Column] = Field((0, 1), description="tsv: the columns of the two texts, counted from 0")
     documents: Column | None = Field(None, description="tsv: the column of document ids")
     languages: tuple[Regional, Regional] | None = Field(
-        None, description="of the two texts, in their order, such as [en, pt_BR]; default: source, target"
+        None, description="languages of the two texts, in their order, such as [en, pt_BR]; default: source, target"
     )
 
     @field_validator("url")
@@ -90,18 +92,18 @@ class Remote(Section):
     def _fetchable(cls, url: str | tuple[str, str]) -> str | tuple[str, str]:
         for address in (url,) if isinstance(url, str) else url:
             if not _is_fetchable(address):
-                what = "a URL begins with http:// or https://, holds no user name and an existing port, and is ASCII"
+                what = "a URL begins with http:// or https://, is ASCII, and has no user name and no impossible port"
                 raise ValueError(f"{what}; got {quoted(address)}")
         return url
 
     @model_validator(mode="after")
     def _two_texts(self) -> Remote:
         if isinstance(self.sha256, tuple) != isinstance(self.url, tuple) and self.sha256 is not None:
-            raise ValueError("as many checksums as URLs")
+            raise ValueError("there must be as many checksums as URLs")
         if len(self.urls) == 2 and (self.members or self.kind != "text"):
             raise ValueError("two URLs are two text files, one for each language, not archives or tables")
         if len(self.urls) == 1 and self.kind == "text" and len(self.members) != 2:
-            raise ValueError("text comes as two files: give two URLs, or two members of an archive")
+            raise ValueError("the format text needs two files: give two URLs, or two members of an archive")
         if self.kind != "text" and len(self.members) == 2:
             raise ValueError(f"{self.kind} has both languages in one file; name one member")
         return self
@@ -135,10 +137,10 @@ class Remote(Section):
 
 
 def _is_fetchable(address: str) -> bool:
-    """Whether a text is a URL that can be requested: without a user name, blanks and other letters than ASCII's."""
+    """Whether a text is a URL that can be requested: ASCII, without blanks and without a user name."""
     try:
         parts = urlsplit(address)
-        port = parts.port  # raises where it is no number that a port can have
+        port = parts.port  # raises if it is not the number of a port
     except ValueError:
         return False
     plain = address.isascii() and address.isprintable() and " " not in address
@@ -155,7 +157,7 @@ def spec(tree: dict[str, Any]) -> Corpus:
     """A corpus from a recipe: {path: …}, {name: …}, {sacrebleu: …}, {mtdata: …} or {url: …}, with its options.
 
     Raises:
-        UserError: none or several of these keys, an unknown key, or an invalid value.
+        UserError: the tree has none or several of these keys, an unknown key, or an invalid value.
     """
     named = [key for key in _FORMS if key in tree]
     if len(named) != 1:

@@ -1,4 +1,4 @@
-"""sacreBLEU's test sets: fetched by `Downloads`, processed by sacreBLEU."""
+"""sacreBLEU's test sets. `Downloads` fetches the files, and sacreBLEU converts them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from posnmt.corpora.archive import extract, is_archive
 from posnmt.corpora.download import Checksum, Downloads, Say
 
 
-def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> str:
-    """The language pair of a test set, as `en-de`.
+def choose_pair(name: str, requested: str | None, languages: tuple[str, str]) -> str:
+    """The language pair of a test set, such as `en-de`.
 
     Args:
-        name: of the test set.
-        wanted: the pair in the recipe, or None.
+        name: the test set.
+        requested: the pair in the recipe; None: the pair of `languages`.
         languages: source and target.
 
     Raises:
-        UserError: no such test set, it does not have the pair, or sacreBLEU is not installed.
+        UserError: there is no such test set, it does not have the pair, or sacreBLEU is not installed.
     """
     requires("train")
     from sacrebleu.dataset import DATASETS
 
     refuse_unknown(name, DATASETS, "test set of sacreBLEU")
     pairs = DATASETS[name].langpairs
-    pair = wanted or "-".join(languages)
+    pair = requested or "-".join(languages)
     if {*pair.split("-")} != set(languages):
         raise UserError(
-            f"{name}: the pair {pair} is not {'-'.join(languages)}, which is requested", "pair", "change one"
+            f"{name}: the pair is {pair}, but {'-'.join(languages)} is requested", "pair", "change one of them"
         )
     if pair not in pairs:
         back = "-".join(reversed(pair.split("-")))
@@ -45,15 +45,15 @@ def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> st
 def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say: Say) -> dict[str, Path]:
     """Fetch a test set and write its texts.
 
-    sacreBLEU converts the SGML, XML, TSV or plain files to lines; the files are put where it expects them. Of several
-    references the first is used. Document ids are written if the set has them.
+    The files are put where sacreBLEU expects them, and sacreBLEU converts SGML, XML, TSV or plain text to lines. If
+    there are several references, the first is used. Document ids are written if the set has them.
 
     Args:
-        name: of the test set.
+        name: the test set.
         pair: one of its language pairs.
         downloads: the cache.
         folder: folder of the new files.
-        say: called with a line about a choice.
+        say: called with a line about the choice of a reference.
 
     Returns:
         `source`, `target` and possibly `documents` → file.
@@ -65,7 +65,7 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
 
     data: Any = copy.copy(DATASETS[name])
     raw = Path(tempfile.mkdtemp(prefix="raw-", dir=folder))
-    # The folder of a data set of sacreBLEU is set when the package is imported; here it is replaced.
+    # sacreBLEU chooses the folder of a data set when the package is imported; here it is replaced.
     data._outdir, data._rawdir = str(folder), str(raw)
     data.maybe_download = lambda: None
     needed = {_raw_name(member) for member in _members(data.langpairs[pair])}
@@ -73,7 +73,7 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
     try:
         files = dict(zip(data.fieldnames(pair), map(Path, data.get_files(pair)), strict=True))
         references = list(map(Path, data.get_reference_files(pair)))
-    except Exception as error:  # its parsers may raise anything on unexpected files
+    except Exception as error:  # sacreBLEU's parsers may raise anything on unexpected files
         raise UserError(
             f"sacreBLEU cannot read {name} {pair}: {error}", None, "is this sacreBLEU up to date?"
         ) from error
@@ -90,12 +90,12 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
 
 
 def _members(entry: Any) -> list[str]:
-    """The files of a language pair, by their names in the tables of sacreBLEU."""
+    """The names of a language pair's files in the tables of sacreBLEU."""
     return [entry["path"]] if isinstance(entry, dict) else list(entry)
 
 
 def _raw_name(member: str) -> str:
-    """The name of the file without the column number that precedes it for TSV test sets."""
+    """The name of a file without the column number that TSV test sets have before it."""
     return member.partition(":")[2] if member[:1].isdigit() and ":" in member else member
 
 
@@ -125,7 +125,7 @@ def _unpack(data: Any, needed: set[str], raw: Path, downloads: Downloads) -> Non
 
 
 def _document_ids(data: Any, raw: Path, pair: str, folder: Path) -> Path | None:
-    """The document ids of an SGML set for which sacreBLEU does not list them, if its files have them (2008)."""
+    """Document ids in the files of an SGML set, such as that of 2008, if sacreBLEU does not list them."""
     from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
     if not isinstance(data, FakeSGMLDataset):
@@ -136,7 +136,7 @@ def _document_ids(data: Any, raw: Path, pair: str, folder: Path) -> Path | None:
 
 
 def _clean_ids(path: Path) -> bool:
-    """Rewrite each id as one word, since only the first word of a line is used; whether every line has an id."""
+    """Rewrite each id as one word, because only the first word is read; return whether every line has an id."""
     ids = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     path.write_text("".join(f"{'_'.join(identifier.split())}\n" for identifier in ids), encoding="utf-8", newline="\n")
     return all(identifier.strip() for identifier in ids)

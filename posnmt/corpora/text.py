@@ -1,4 +1,4 @@
-"""Conversion of fetched text files and tables to two files of aligned lines."""
+"""Convert fetched text files and tables to two files of aligned lines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from posnmt.data.unpack import limited_lines
 
 
 def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
-    """Write two aligned text files, decompressed; return the number of lines.
+    """Decompress two aligned text files; return the number of lines.
 
-    Bytes are not changed, except that a missing line end is added to the last line.
+    Bytes are not changed, except that the last line gets a line end if it has none.
 
     Raises:
-        UserError: they have different numbers of lines.
+        UserError: the files have different numbers of lines.
     """
     counts = []
     for file, written in zip(files, out, strict=True):
@@ -33,27 +33,27 @@ def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
 
 
 def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Sequence[Path], say: Say) -> int:
-    """Write columns of tab-separated lines, each to a file; return the number of lines.
+    """Write each column of tab-separated lines to a file; return the number of lines.
 
-    No line is dropped: missing columns are left blank, and such lines are counted and reported. Of document ids, blanks
-    become underscores, since a file of ids has one before the first blank of each line.
+    No line is dropped: missing columns are left blank, and such lines are counted and reported. Blanks in document ids
+    become underscores, because an id ends at the first blank of its line.
 
     Args:
         file: the table, which may be compressed.
-        columns: of text, from 0.
+        columns: the columns of text, counted from 0.
         documents: the column of document ids; None: there is none.
-        out: a file to write for each column, that of document ids last.
+        out: a file to write for each column; the file of document ids is the last.
         say: called with a line about irregularities.
     """
-    short, wanted = 0, [*columns, *([] if documents is None else [documents])]
+    short, requested = 0, [*columns, *([] if documents is None else [documents])]
     with unpacked(file) as stream:
 
         def rows() -> Iterator[list[bytes]]:
             nonlocal short
             for line in limited_lines(stream, file):
                 fields = line.removesuffix(b"\n").split(b"\t")
-                short += len(fields) <= max(wanted)
-                row = [fields[column] if column < len(fields) else b"" for column in wanted]
+                short += len(fields) <= max(requested)
+                row = [fields[column] if column < len(fields) else b"" for column in requested]
                 yield row if documents is None else [*row[:-1], _one_word(row[-1])]
 
         lines = write_rows(rows(), out)
@@ -63,7 +63,7 @@ def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Se
 
 
 def _one_word(identifier: bytes) -> bytes:
-    """A document id without blanks; Unicode's are some too."""
+    """A document id with underscores in place of all Unicode blanks."""
     return "_".join(identifier.decode(errors="surrogateescape").split()).encode(errors="surrogateescape")
 
 

@@ -17,7 +17,7 @@ from posnmt.corpora.download import Say
 from posnmt.corpora.text import write_rows
 
 _MARKUP = ("bpt", "ept", "it", "ph", "ut")
-"""Elements inside a segment with another format's markup, which is no text."""
+"""Elements inside a segment that hold another format's markup and no text."""
 
 _LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
 
@@ -26,17 +26,17 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
     """Write the translation units of a TMX file that have both languages; return the number of lines.
 
     Units that lack one of the languages are skipped, counted and reported. Line breaks and tabs inside a segment become
-    blanks, and another format's markup is left out. A language without a region, such as `pt`, is a text of that code,
-    else one of any region; `pt_BR` is a text of that region, else one of `pt`.
+    blanks, and another format's markup is left out. A language without a region, such as `pt`, matches a text of that
+    code, or else of any region. `pt_BR` matches a text of that region, or else of `pt`.
 
     Args:
         file: the memory, which may be compressed.
         languages: two codes.
-        out: a file to write for each.
-        say: called with a line about what is skipped, and about languages with several regions.
+        out: a file to write for each language.
+        say: called with lines about skipped units and about languages with several regions.
 
     Raises:
-        UserError: not well-formed, entities that it declares itself, no unit has both languages, or a unit has texts of
+        UserError: the file is not well-formed or declares entities, no unit has both languages, or a unit has texts of
             several regions for one of them.
     """
     memory = _Memory(file, languages)
@@ -50,17 +50,17 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
 
 
 class _Memory:
-    """The texts of a memory in two languages, and counts of what is not written.
+    """The texts of a memory in two languages, and counts of units that are not written.
 
     Args:
-        file: for messages.
+        file: the memory, for messages.
         languages: two codes.
     """
 
     def __init__(self, file: Path, languages: Sequence[str]) -> None:
         self.file, self.languages, self.units = file, languages, 0
         self._seen: Counter[str] = Counter()
-        self._taken: dict[str, Counter[str]] = {language: Counter() for language in languages}
+        self._written: dict[str, Counter[str]] = {language: Counter() for language in languages}
         self._regions: dict[str, Counter[str]] = {language: Counter() for language in languages}
         self._ambiguous: Counter[str] = Counter()
         self._repeated: Counter[str] = Counter()
@@ -71,35 +71,35 @@ class _Memory:
             self.units += 1
             texts = [(_language(part), _segment(part)) for part in _children(unit, "tuv")]
             self._seen.update({code for code, _ in texts})
-            fitting = self._fitting([each for each in texts if each[1]])
-            if all(fitting.values()):
-                yield [self._text(language, each).encode() for language, each in fitting.items()]
+            matches = self._matches([each for each in texts if each[1]])
+            if all(matches.values()):
+                yield [self._text(language, each).encode() for language, each in matches.items()]
 
-    def _fitting(self, texts: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-        """The codes and texts of a unit for each language, none of which is for both."""
-        fitting: dict[str, list[tuple[str, str]]] = {language: [] for language in self.languages}
-        for fits in (is_same, is_alike):
+    def _matches(self, texts: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+        """Language -> the codes and texts of a unit that match it. No text matches both languages."""
+        matches: dict[str, list[tuple[str, str]]] = {language: [] for language in self.languages}
+        for is_match in (is_same, is_alike):
             for language in self.languages:
-                if not fitting[language]:
-                    fitting[language] = [each for each in texts if fits(each[0], language)]
-                    texts = [each for each in texts if each not in fitting[language]]
-        return fitting
+                if not matches[language]:
+                    matches[language] = [each for each in texts if is_match(each[0], language)]
+                    texts = [each for each in texts if each not in matches[language]]
+        return matches
 
-    def _text(self, language: str, fitting: list[tuple[str, str]]) -> str:
-        """The text of a unit in a language, counted."""
-        code, text = fitting[0]
-        self._taken[language][code] += 1
-        if len({other for _, other in fitting}) > 1:
-            codes = list(dict.fromkeys(each for each, _ in fitting))
+    def _text(self, language: str, matches: list[tuple[str, str]]) -> str:
+        """The first of a unit's texts in a language. Its code is counted, and so are different texts."""
+        code, text = matches[0]
+        self._written[language][code] += 1
+        if len({other for _, other in matches}) > 1:
+            codes = list(dict.fromkeys(each for each, _ in matches))
             self._repeated[language] += len(codes) == 1
             self._ambiguous[language] += len(codes) > 1
             self._regions[language].update(codes if len(codes) > 1 else ())
         return text
 
     def refuse(self, lines: int) -> None:
-        """Refuse a memory without lines, and one whose lines would be chosen by chance."""
+        """Refuse a memory that gave no lines, and one whose units have several texts in a language."""
         if not self.units:
-            raise UserError("it has no translation units (tu)", self.file, "give a translation memory in TMX")
+            raise UserError("the file has no translation units (tu)", self.file, "name a translation memory in TMX")
         if not lines:
             both, seen = " and ".join(self.languages), ", ".join(sorted(filter(None, self._seen))) or "none"
             what = f"none of {self.units:,} units has both {both}; its languages: {seen}"
@@ -117,12 +117,12 @@ class _Memory:
         )
 
     def report(self, lines: int, say: Say) -> None:
-        """Report what is skipped, and which regions the texts are of."""
+        """Report the number of skipped units, and the regions of the texts."""
         name = self.file.name
         if lines < self.units:
             skipped = f"{self.units - lines:,} of {self.units:,} units"
             say(f"{name}: {skipped} lack text in one of the languages and are skipped")
-        for language, codes in self._taken.items():
+        for language, codes in self._written.items():
             if len(codes) > 1:
                 alone = "" if re.search("[-_]", language) else "; name one of them to write it alone"
                 say(f"{name}: units in {language} are in {_listed(codes)}{alone}")
@@ -136,26 +136,27 @@ def _listed(codes: Counter[str]) -> str:
 
 
 def refuse_entities(stream: BinaryIO, file: Path) -> None:
-    """Refuse declared entities, which can name other files or grow without end; TMX needs none.
+    """Refuse files that declare entities. These can name other files or grow without end, and TMX needs none.
 
-    They stand before the first element, where this reading ends.
+    Declarations come before the first element, so reading stops there.
     """
     parser = expat.ParserCreate()
-    begun = False
+    in_element = False
 
     def element(*_: Any) -> None:
-        nonlocal begun
-        begun = True
+        nonlocal in_element
+        in_element = True
 
     def entity(name: str, *_: Any) -> None:
-        if not begun:
-            raise UserError(f"it declares an entity, {name}, which is not safe to read", file, "remove the declaration")
+        if not in_element:
+            what = f"the file declares an entity, {name}, which is not safe to read"
+            raise UserError(what, file, "remove the declaration")
 
     parser.StartElementHandler, parser.EntityDeclHandler = element, entity
     try:
-        while not begun and (chunk := stream.read(1 << 16)):
+        while not in_element and (chunk := stream.read(1 << 16)):
             parser.Parse(chunk)
-    except (expat.ExpatError, LookupError, ValueError) as error:  # encodings too
+    except (expat.ExpatError, LookupError, ValueError) as error:  # also raised for unknown encodings
         raise _malformed(error, file) from None
 
 
@@ -165,16 +166,17 @@ def _malformed(error: Exception, file: Path) -> UserError:
 
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
     """The translation units as a stream; units that have been read are freed."""
-    around: list[ElementTree.Element] = []
+    open_elements: list[ElementTree.Element] = []
     try:
-        for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314  entities are refused
+        # entities are refused before
+        for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314
             if event == "start":
-                around.append(element)
+                open_elements.append(element)
                 continue
-            around.pop()
+            open_elements.pop()
             if _name(element) == "tu":
                 yield element
-                for each in around:  # the nearest one holds the unit
+                for each in open_elements:  # the innermost one holds the unit
                     each.clear()
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise _malformed(error, file) from None

@@ -63,7 +63,7 @@ def test_the_texts_are_turned_round_for_the_other_direction(server, get, tmp_pat
     tree = {"url": url, "members": ["t/a.de", "t/a.en"], "languages": ["de", "en"]}
     check(get(tree))
     check(get(tree, ("en", "de")), ENGLISH, GERMAN)
-    with pytest.raises(UserError, match="is de-en, and de-fr is requested"):
+    with pytest.raises(UserError, match="is de-en, but de-fr is requested"):
         get(tree, ("de", "fr"))
 
 
@@ -177,9 +177,9 @@ def test_files_of_ones_own(get, tmp_path):
         ({"mtdata": "A-b-1-eng-deu", "url": "http://h/x"}, "got mtdata and url"),
         ({"sacrebleu": "wmt14", "pairs": "en-de"}, "unknown key pairs; did you mean 'pair'?"),
         ({"url": "file:///etc/passwd"}, "a URL begins with http:// or https://"),
-        ({"url": "http://me:secret@h/x.tsv"}, "holds no user name"),
+        ({"url": "http://me:secret@h/x.tsv"}, "no user name"),
         ({"url": "http://h/x.tsv", "sha256": "12"}, "sha256"),
-        ({"url": "http://h/x.tgz"}, "text comes as two files"),
+        ({"url": "http://h/x.tgz"}, "needs two files"),
         ({"url": ["http://h/x.de", "http://h/x.en"], "members": ["a"]}, "two URLs are two text files"),
         ({"url": "http://h/x.zip", "members": ["a.tmx", "b.tmx"]}, "name one member"),
         ({"mtdata": "europarl"}, "mtdata"),
@@ -203,7 +203,7 @@ def test_a_corpus_of_the_catalogue_put_there_by_hand(tmp_path):
     source, target = done.stdout.rstrip("\n").split("\t")
     assert lines(tmp_path / source) == ENGLISH
     assert lines(tmp_path / target) == GERMAN
-    assert "4 pairs, and the catalogue lists 201,288" in done.stderr
+    assert "4 pairs, but the catalogue lists 201,288" in done.stderr
     assert "licence:" in done.stderr
 
 

@@ -98,7 +98,7 @@ def test_the_other_direction(table, get):
     assert lines(get({"sacrebleu": "here", "pair": "de-en"}, ("en", "de")).source) == ["1", "2", "3", "4", "5"]
     with pytest.raises(UserError, match="no pair en-de; it has de-en: write pair: de-en"):
         get({"sacrebleu": "here"}, ("en", "de"))
-    with pytest.raises(UserError, match="the pair de-en is not de-fr, which is requested"):
+    with pytest.raises(UserError, match="the pair is de-en, but de-fr is requested"):
         get({"sacrebleu": "here", "pair": "de-en"}, ("de", "fr"))
 
 

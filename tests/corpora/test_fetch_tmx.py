@@ -36,7 +36,7 @@ def test_a_document_type_is_allowed_and_not_fetched(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_declared_entities_are_refused(tmp_path, declared, encoding):
     head = f'<?xml version="1.0"?><!--{" " * 100_000}--><!DOCTYPE tmx [{declared}]>'
-    with pytest.raises(UserError, match=r"it declares an entity, [ab], which is not safe"):
+    with pytest.raises(UserError, match=r"declares an entity, [ab], .*a\.tmx"):
         converted(tmp_path, head, "&b;", encoding)
 
 
@@ -110,9 +110,7 @@ def test_the_languages_of_a_memory_are_listed(tmp_path):
 def test_another_document_is_no_memory(tmp_path):
     file = tmp_path / "a.xlf"
     file.write_text("<xliff><file><body><trans-unit/></body></file></xliff>")
-    with pytest.raises(
-        UserError, match=r"it has no translation units \(tu\) .*a\.xlf\); give a translation memory in TMX"
-    ):
+    with pytest.raises(UserError, match=r"no translation units \(tu\) .*a\.xlf\)"):
         extracted(file, "en", "de")
 
 

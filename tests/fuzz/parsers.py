@@ -479,7 +479,7 @@ def _cache(folder: Path, name: str) -> None:
     else:
         (folder / "f.partial").write_bytes(b"abc")
         partial_download = Partial(folder / "f")
-        partial_download.complete, partial_download.wanted()
+        partial_download.complete, partial_download.range_headers()
 
 
 _FETCHED = {

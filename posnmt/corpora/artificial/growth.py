@@ -20,7 +20,7 @@ SHORTEST = 2
 """Source words of the shortest sentence: a name and an intransitive verb."""
 
 CORE = 8
-"""Source words of the longest clause with short reordering; a sentence up to this length is one clause."""
+"""Source words of the longest clause with short reordering. A sentence of at most this length is one clause."""
 
 DEPTH = 3
 MOST_WORDS = (6, 10, 16, 24)
@@ -44,8 +44,8 @@ class Grower:
 
         Args:
             words: at least `SHORTEST`.
-            share: of the words beyond a core clause, the share that goes into that clause (1: all, for long
-                displacements) instead of into separate short clauses (0: none, for short displacements).
+            share: where words beyond a core clause go: 1: into that clause, which gives long displacements; 0: into
+                separate short clauses, which gives short ones; between: this share into the clause.
         """
         core = words if words <= CORE else CORE // 2 + self._below(CORE // 2 + 1)
         separate = round((1 - share) * (words - core))
@@ -67,7 +67,7 @@ class Grower:
         return [self._predicate(first, depth, last=False), self._predicate(words - 1 - first, depth)]
 
     def _predicate(self, words: int, depth: int, last: bool = True, gap: bool = False) -> Predicate:
-        """A predicate; `gap`: its object is outside, as the head of its relative clause."""
+        """A predicate. `gap`: its object is the noun that its relative clause modifies, and not in the clause."""
         tense: Tense = "present"
         left = words - 1
         if left and self._chance(0.5):

@@ -26,7 +26,7 @@ class Word(NamedTuple):
 
     Attributes:
         source: the source word, never inflected.
-        targets: target stem for each class of the deciding noun; all equal unless the word is ambiguous.
+        targets: target stem for each class of the noun that decides it; all equal unless the word is ambiguous.
         noun_class: class of a noun or a name, index into `CLASSES`; 0 for other words.
         name: whether it is a proper name, without article, number or modifiers.
     """
@@ -83,7 +83,7 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
 
     Args:
         size: content words of all categories; the grammar adds a dozen function words.
-        seed: of the words, not of the sentences: corpora with different seeds share a language.
+        seed: seed of the words; sentences have another, so corpora with different seeds share a language.
 
     Raises:
         UserError: size outside 40 to 20,000.
@@ -92,7 +92,7 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
         raise UserError(
             f"an artificial lexicon has {SMALLEST_SIZE} to {LARGEST_SIZE} words, not {size}",
             "lexicon",
-            "choose a size between",
+            f"choose a size from {SMALLEST_SIZE} to {LARGEST_SIZE}",
         )
     random = Random(f"lexicon {size} {seed}")
     # All stems of a side have the same number of syllables, so that no stem is another stem with a suffix.

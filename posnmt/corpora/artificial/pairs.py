@@ -1,7 +1,7 @@
 """The built-in corpus: an artificial language pair with any sentence length, exact references and word alignments.
 
-`generate` yields sentence pairs, `write` writes corpora of disjoint sets, `command` the corpus of `posnmt condition
-artificial`. The words are in lexicon.py, the grammar in grammar.py, the control of length and reordering in growth.py;
+`generate` yields sentence pairs, `write` writes corpora of disjoint sets, and `command` writes the corpus of `posnmt
+condition artificial`. lexicon.py has the words, grammar.py the grammar, and growth.py controls length and reordering.
 docs/artificial.md describes what the corpus can and cannot show.
 """
 
@@ -22,10 +22,10 @@ from posnmt.corpora.artificial.lexicon import DEFAULT_SIZE, Lexicon, make_lexico
 from posnmt.corpora.conditions.files import PlainFiles
 
 SHARES: dict[str, float | None] = {"short": 0.0, "long": 1.0, "mixed": None}
-"""Named reordering → share of a sentence's growth inside one clause; None draws a share for each sentence."""
+"""Named reordering → `share` of `Grower.sentence`; None: the share is drawn for each sentence."""
 
 PATIENCE = 200
-"""Consecutive draws of one length without a new sentence after which the length is considered exhausted."""
+"""After this number of consecutive draws without a new sentence, a length is considered exhausted."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ def generate(
     Args:
         count: pairs.
         minimum, maximum: source length in words, both included; at least 2.
-        seed: of the sentences.
-        reordering: `short`, `long`, `mixed`, or the share (0 to 1) of a sentence's growth that goes into one clause.
+        seed: seed of the sentences.
+        reordering: `short`, `long`, `mixed`, or a share from 0 (short) to 1 (long); see `Grower.sentence`.
         lexicon: the words, or their number.
         weights: relative frequency of each source length (0 for missing lengths); default: uniform.
         exclude: sources to avoid.
 
     Raises:
-        UserError: arguments out of range, immediately; or, after the last pair, that there are too few sentences.
+        UserError: arguments are out of range; or, after the last pair, there are too few different sentences.
     """
     split = Split(count, minimum, maximum)
     raise_all(_faults("", split))
@@ -82,13 +82,13 @@ def corpus(
     reordering: str | float = "mixed",
     lexicon: Lexicon | int = DEFAULT_SIZE,
 ) -> dict[str, list[Pair]]:
-    """Several sets of pairs of which no two share a source sentence.
+    """Several sets of pairs. No two sets share a source sentence.
 
-    The sets are drawn from the last to the first, each with its own seed, so that a set does not depend on the size of
-    the sets before it: if train is first, test does not change with the size of train.
+    The sets are drawn from the last to the first, each with its own seed. So a set does not depend on the size of the
+    sets before it: if train is first, test does not change with the size of train.
 
     Raises:
-        UserError: the faults of all sets, or a set whose lengths have too few different sentences.
+        UserError: a set has faults (all are reported), or too few different sentences of its lengths.
     """
     raise_all([fault for name, split in splits.items() for fault in _faults(name, split)])
     words = make_lexicon(lexicon) if isinstance(lexicon, int) else lexicon
@@ -155,15 +155,15 @@ def command(
 ) -> dict[str, Any]:
     """Write the corpus of `posnmt condition artificial`; return the manifest.
 
-    `train` and `dev` have `min_length` to `max_length` source words; `test` is uniform from `min_length` to
-    `test_max_length`; `test-long`, with as many pairs as `test`, has only lengths above `max_length`, and is omitted if
-    there are none.
+    `train` and `dev` have `min_length` to `max_length` source words. The lengths of `test` are uniform from
+    `min_length` to `test_max_length`. `test-long` has as many pairs as `test`, all longer than `max_length`; it is
+    omitted if there are no such lengths.
     """
     if test_max_length < max_length:
         raise UserError(
             f"the longest test length, {test_max_length}, is below the longest training length, {max_length}",
             "test_max_length",
-            f"give at least {max_length}",
+            f"choose at least {max_length}",
         )
     splits = {
         "train": Split(train, min_length, max_length),
@@ -178,7 +178,8 @@ def command(
 def statistics(pairs: Iterable[Pair]) -> dict[str, dict[str, float]]:
     """Smallest, mean and largest length of each side and displacement, in words; `pairs` must not be empty.
 
-    The mean displacement is over all words; smallest and largest are of the sentences' largest displacements.
+    The mean displacement is the mean over all words. The smallest and largest are those among the largest displacements
+    of each sentence.
     """
     pairs = list(pairs)
     sources = [pair.source_length for pair in pairs]

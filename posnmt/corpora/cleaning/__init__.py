@@ -1,1 +1,1 @@
-"""`posnmt data clean`: pairs that a training text is better without, dropped with their reasons."""
+"""`posnmt data clean`: drop harmful pairs of a training text, and record the reasons."""

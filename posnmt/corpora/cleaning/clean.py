@@ -1,4 +1,4 @@
-"""From pairs of files to one cleaned pair, with every dropped pair in files of their own."""
+"""Clean pairs of files: write one cleaned pair of files, and the dropped pairs to other files."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ REASONS = (
     *(rule.reason for rule in (rules.Damaged, rules.Empty, rules.Copied, rules.Length, rules.Ratio, rules.OtherScript)),
     *duplicates.REASONS,
 )
-"""All reasons to drop a pair, in the order in which they are looked for: the first counts."""
+"""All reasons to drop a pair, in the order in which they are tested. Only the first that holds is counted."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is dropped; the defaults are those of the command.
+    """Which pairs are dropped. The defaults are those of the command.
 
     Attributes:
-        damaged, empty, copies: whether such pairs are dropped.
-        min_length, max_length: of a side, in characters; 0: no limit.
-        max_ratio: of the sides' lengths, from which on pairs are dropped; 0: no limit.
-        min_script: share of a side's letters in its script; 0: any script.
-        duplicates: which are dropped: `near`, `exact`, or none (`keep`).
-        one_target: whether a source that had another target before is dropped.
-        languages: of source and target; None: by the files' names.
+        damaged, empty, copies: whether pairs of these kinds are dropped.
+        min_length, max_length: limits of a side's characters; 0: no limit.
+        max_ratio: ratio of the sides' lengths at which a pair is dropped; 0: no limit.
+        min_script: smallest share of a side's letters that are in its script; 0: any script is kept.
+        duplicates: which repeated pairs are dropped: `near`, `exact`, or none (`keep`).
+        one_target: whether a pair is dropped if an earlier one has the same source and another target.
+        languages: languages of source and target, which end the names of the cleaned files; None: by the input's names.
 
     Raises:
-        UserError: no code of a language, with which files are to be named.
+        UserError: a language is not a language code.
     """
 
     damaged: bool = True
@@ -71,7 +71,7 @@ class Settings:
         )
 
     def of(self, texts: Sequence[InputText]) -> Settings:
-        """The settings with the languages that the files' names tell, where all tell the same."""
+        """The settings with languages from the files' names, if all files of a side name the same language."""
         languages = []
         for given, side in zip(self.languages, rules.NAMES, strict=True):
             named = {language_of([text.files[side].path.name]) for text in texts}
@@ -80,7 +80,7 @@ class Settings:
 
     @property
     def ends(self) -> list[str]:
-        """The endings of the cleaned files: the languages, or `source` and `target` where these are the same."""
+        """The endings of the cleaned files: the languages, or `source` and `target` if the languages are equal."""
         ends = [language or name for language, name in zip(self.languages, rules.NAMES, strict=True)]
         return list(rules.NAMES) if ends[0] == ends[1] else ends
 
@@ -88,7 +88,7 @@ class Settings:
         """The rules for single pairs.
 
         Args:
-            examples: pairs that show how the sides are written.
+            examples: pairs from which the scripts and the usual ratio of lengths are taken.
         """
         chosen: list[Rule] = []
         if self.damaged:
@@ -110,7 +110,7 @@ class Settings:
 
 
 def expected_ratio(examples: Sequence[Pair]) -> float:
-    """Characters of a target for each of its source: the median, or 1 where both sides have blanks, or both none."""
+    """The median number of target characters per source character; 1 if both sides have blanks or neither has."""
     source, target = (writing(pair[side] for pair in examples).counts_characters for side in (0, 1))
     lengths = [(len(source.strip()), len(target.strip())) for source, target in examples]
     ratios = [target / source for source, target in lengths if source and target]
@@ -119,13 +119,13 @@ def expected_ratio(examples: Sequence[Pair]) -> float:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was cleaned, and how.
+    """The result of `clean`.
 
     Attributes:
-        files: the source and the target that are left.
+        files: the cleaned source and target.
         manifest: settings and counts.
-        settings: with the languages of the files.
-        rules: for single pairs.
+        settings: the settings, with the languages of the files.
+        rules: the rules that were applied to single pairs.
     """
 
     files: tuple[Path, Path]
@@ -137,14 +137,15 @@ class Cleaned:
 def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, display: Display) -> Cleaned:
     """Clean pairs of files.
 
-    The folder gets clean.X and clean.Y, where X and Y are the languages or `source` and `target`; the dropped pairs as
-    dropped.X and dropped.Y, and dropped.tsv, which has for each its file, line, reason and detail; and manifest.json.
+    The folder gets clean.X and clean.Y, where X and Y are the languages or `source` and `target`. dropped.X and
+    dropped.Y have the dropped pairs, dropped.tsv the file, line, reason and detail of each, and manifest.json the
+    settings and counts.
 
     Args:
         out: the folder.
-        pairs: source and target files, plain, .gz or .xz, which are cleaned as one text, in this order.
-        settings: what is dropped.
-        display: for progress and reports.
+        pairs: source and target files, plain, .gz or .xz. They are cleaned as one text, in this order.
+        settings: which pairs are dropped.
+        display: shows progress and reports.
 
     Raises:
         UserError: a file is faulty, or no pair is left.
@@ -177,7 +178,7 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
         counts = Counter(each.reason for each in dropped.values())
         if not kept:
             what = ", ".join(f"{number:,} {reason}" for reason, number in counts.most_common())
-            raise UserError(f"no pair is left: dropped are {what}", "--source, --target", "check files and limits")
+            raise UserError(f"all pairs were dropped: {what}", "--source, --target", "check the files and the limits")
         for text in texts:
             text.tell_removed()
         facts = {"read": kept + len(dropped), "kept": kept, "dropped": {each: counts[each] for each in REASONS}}
@@ -189,7 +190,7 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
 
 
 def table(manifest: dict[str, Any]) -> Table:
-    """What was kept, and dropped for which reason."""
+    """The numbers of pairs that were read, dropped for each reason, and kept."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -208,9 +209,9 @@ class _Dropped:
     """Why a pair is dropped.
 
     Attributes:
-        reason: of `REASONS`.
-        detail: what the rule notes.
-        first: number of the pair that it repeats.
+        reason: one of `REASONS`.
+        detail: the rule's detail.
+        first: the number of the pair that this one repeats, if it is a duplicate.
     """
 
     reason: str
@@ -223,7 +224,7 @@ class _Dropped:
 
 
 def _dropped(texts: Sequence[InputText], chosen: Sequence[Rule], repeated: Duplicates) -> dict[int, _Dropped]:
-    """The pairs that are dropped, by their numbers in all texts."""
+    """The dropped pairs, by their number in all texts."""
     dropped = {}
     for number, pair in _pairs(texts, "cleaning"):
         for rule in chosen:
@@ -244,7 +245,7 @@ def _pairs(texts: Sequence[InputText], doing: str) -> Iterator[tuple[int, Pair]]
 
 
 def _place(texts: Sequence[InputText], number: int) -> tuple[str, str]:
-    """Source file and line of a pair, after all texts were read."""
+    """The source file and line of a pair. All texts must have been read before."""
     ends = list(itertools.accumulate(text.read for text in texts))
     index = bisect(ends, number)
     file = str(texts[index].files["source"].path).translate({ord(sign): " " for sign in "\t\n\r"})

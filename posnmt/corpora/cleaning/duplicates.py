@@ -1,4 +1,4 @@
-"""Pairs that repeat an earlier one: the same, the same but for blanks, signs and case, or the same source."""
+"""Pairs that repeat an earlier pair, exactly or except for blanks, punctuation and case, or that repeat its source."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ REASONS = ("duplicate", "near-duplicate", "same source")
 
 
 def same(text: str) -> str:
-    """What near-duplicates have in common: letters, marks and digits, in lower case and one Unicode form (NFKC)."""
+    """The form in which near-duplicates are equal: letters, marks and digits in lower case, in Unicode's NFKC."""
     return _SIGNS.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
 class Duplicates:
-    """Remembers the pairs that were kept; of pairs that repeat each other the first is kept.
-
-    About 150 bytes for each kept pair are in memory.
+    """Finds pairs that repeat an earlier one, and remembers the others, with about 150 bytes of memory for each.
 
     Args:
-        compare: `near`, `exact`, or `keep`: duplicates are kept.
-        one_target: whether a source that had another target before is dropped too.
+        compare: which duplicates to find: `near`, `exact`, or none (`keep`).
+        one_target: whether to find pairs whose source is in an earlier pair as well.
     """
 
     def __init__(self, compare: Compare, one_target: bool) -> None:
@@ -42,10 +40,10 @@ class Duplicates:
         self._numbers, self._texts = array("Q"), array("Q")
 
     def __call__(self, number: int, pair: Pair) -> tuple[str, int] | None:
-        """The reason to drop a pair, and the number of the one that it repeats; None: it is kept, and remembered.
+        """The reason to drop a pair, and the number of the pair that it repeats; None if it repeats none.
 
         Args:
-            number: of the pair, for later ones that repeat it.
+            number: the number of this pair, which is returned for later pairs that repeat it.
             pair: source and target.
         """
         keys = [self._key(text) for text in pair]
@@ -66,5 +64,5 @@ class Duplicates:
 
 
 def _digest(*texts: str) -> bytes:
-    """16 bytes that no other texts have."""
+    """A hash of 16 bytes, in which collisions are negligible."""
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest()

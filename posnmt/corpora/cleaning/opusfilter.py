@@ -17,12 +17,12 @@ FOLDER = "opusfilter"
 
 
 def configuration(pairs: Sequence[tuple[Path, Path]], settings: Settings, rules: Sequence[Rule]) -> str:
-    """A configuration in YAML; its head names what OpusFilter does otherwise.
+    """A configuration in YAML. The comments at its head list the differences of OpusFilter.
 
     Args:
         pairs: source and target files.
-        settings: what is dropped.
-        rules: of `Settings.rules`.
+        settings: which pairs are dropped.
+        rules: the result of `Settings.rules`.
     """
     steps: list[dict[str, Any]] = []
 
@@ -49,13 +49,13 @@ def configuration(pairs: Sequence[tuple[Path, Path]], settings: Settings, rules:
     head = [
         "The cleaning of `posnmt data clean` for OpusFilter 3: `opusfilter FILE`.",
         f"It writes {FOLDER}/{names[0]} and {FOLDER}/{names[1]}.",
-        *(f"OpusFilter does otherwise: {each}" for each in _differences(settings, rules)),
+        *(f"A difference of OpusFilter: {each}" for each in _differences(settings, rules)),
     ]
     return "".join(f"# {line}\n" for line in head) + written_yaml(tree)
 
 
 def _differences(settings: Settings, rules: Sequence[Rule]) -> list[str]:
-    """What OpusFilter does otherwise."""
+    """Sentences on what OpusFilter does in another way."""
     sentences = ["it removes white space at the ends of lines, with U+0085, before anything else"]
     sentences += [each for rule in rules if (each := rule.beyond_opusfilter()) is not None]
     if settings.damaged:
@@ -66,9 +66,9 @@ def _differences(settings: Settings, rules: Sequence[Rule]) -> list[str]:
 
 
 def _signs() -> str:
-    """The characters that near-duplicates may differ in, for Python's `re`, which has no classes of Unicode.
+    """The characters in which near-duplicates may differ, as a set for Python's `re`, which has no Unicode classes.
 
-    Those between two of them that have no meaning yet are among them.
+    Ranges also contain unassigned characters between two of them.
     """
     ranges: list[list[int]] = []
     extends = False

@@ -1,6 +1,6 @@
-"""The rules by which a single pair is dropped, each with OpusFilter's filter that drops the same pairs.
+"""The rules for single pairs, each with the filter of OpusFilter that drops the same pairs.
 
-A rule is called with both sides of a pair, and returns the detail that is noted of a pair that it drops, or None.
+A rule is called with both sides of a pair. It returns None to keep the pair, or a text (the detail) to drop it.
 """
 
 from __future__ import annotations
@@ -27,30 +27,27 @@ class Rule(ABC):
 
     @abstractmethod
     def __call__(self, pair: Pair) -> str | None:
-        """What is noted of a pair that is dropped, perhaps nothing; None of one that is kept."""
+        """None to keep the pair, or a detail, which may be empty, to drop it."""
 
     @abstractmethod
     def opusfilter(self) -> dict[str, Any] | None:
-        """OpusFilter's filter with its parameters; None where it has none."""
+        """The filter of OpusFilter with its parameters; None if OpusFilter has none for this rule."""
 
     def beyond_opusfilter(self) -> str | None:
-        """A sentence about what OpusFilter's filter does not do."""
+        """A sentence about what OpusFilter's filter does not do; None if it does all."""
         return None
 
 
 @dataclass(frozen=True)
 class Damaged(Rule):
-    """A control character, or the sign for what could not be decoded, which also stands for bytes that are not UTF-8.
-
-    Tabs are kept.
-    """
+    """A control character other than a tab, or U+FFFD, which also stands for bytes that are not UTF-8."""
 
     reason: ClassVar[str] = "damaged characters"
     _CHARACTERS: ClassVar[str] = r"[\x00-\x08\x0A-\x1F\x7F-\x9F\uFFFD]"
     _damage: ClassVar[re.Pattern[str]] = re.compile(_CHARACTERS)
 
     def __call__(self, pair: Pair) -> str | None:
-        """The first such character."""
+        """The first damaged character."""
         for name, text in zip(NAMES, pair, strict=True):
             if each := self._damage.search(text):
                 return f"{name}: U+{ord(each[0]):04X}"
@@ -63,14 +60,14 @@ class Damaged(Rule):
 
 @dataclass(frozen=True)
 class Empty(Rule):
-    """A side of nothing but blanks and invisible characters."""
+    """A side that has only blanks and invisible characters."""
 
     reason: ClassVar[str] = "empty"
     _NOTHING: ClassVar[str] = r"^[\s\p{Cf}]*$"
     _is_nothing: ClassVar[regex.Pattern[str]] = regex.compile(_NOTHING)
 
     def __call__(self, pair: Pair) -> str | None:
-        """Which side."""
+        """The empty side, or both."""
         sides = [name for name, text in zip(NAMES, pair, strict=True) if self._is_nothing.search(text)]
         return " and ".join(sides) if sides else None
 
@@ -81,14 +78,14 @@ class Empty(Rule):
 
 @dataclass(frozen=True)
 class Copied(Rule):
-    """Sides that are equal but for upper and lower case."""
+    """Sides that are equal except for upper and lower case."""
 
     reason: ClassVar[str] = "copy"
 
     def __call__(self, pair: Pair) -> str | None:
-        """Nothing to note."""
+        """An empty detail."""
         source, target = (text.strip().lower() for text in pair)
-        return "" if source == target and source else None  # empty ones are for `Empty` to say
+        return "" if source == target and source else None  # `Empty` reports empty pairs
 
     def opusfilter(self) -> dict[str, Any]:
         """Its filter."""
@@ -97,10 +94,10 @@ class Copied(Rule):
 
 @dataclass(frozen=True)
 class Length(Rule):
-    """A side of too few or too many characters.
+    """A side that has too few or too many characters.
 
     Attributes:
-        least, most: characters; None: no limit.
+        least, most: limits in characters; None: no limit.
     """
 
     least: int | None
@@ -108,7 +105,7 @@ class Length(Rule):
     reason: ClassVar[str] = "length"
 
     def __call__(self, pair: Pair) -> str | None:
-        """The first such side with its characters."""
+        """The first such side with its number of characters."""
         for name, text in zip(NAMES, pair, strict=True):
             length = len(text.strip())
             if length < (self.least or 0) or (self.most is not None and length > self.most):
@@ -123,11 +120,12 @@ class Length(Rule):
 
 @dataclass(frozen=True)
 class Ratio(Rule):
-    """A side with many times the other's characters.
+    """A side that has many times the characters of the other.
 
     Attributes:
-        limit: from which on a pair is dropped.
-        expected: characters of a target for each of its source; 1 but between writings of which one has no blanks.
+        limit: the ratio at which a pair is dropped.
+        expected: usual number of target characters per source character; 1 unless only one side has blanks between
+            words.
     """
 
     limit: float
@@ -138,7 +136,7 @@ class Ratio(Rule):
         """The ratio."""
         source, target = (len(text.strip()) for text in pair)
         if not source or not target:
-            return None  # for `Empty` to say
+            return None  # `Empty` reports such pairs
         low, high = sorted((source * self.expected, float(target)))
         return f"{high / low:.2f}" if high / low >= self.limit else None
 
@@ -147,19 +145,19 @@ class Ratio(Rule):
         return {"LengthRatioFilter": {"threshold": self.limit, "unit": "char"}} if self.expected == 1 else None
 
     def beyond_opusfilter(self) -> str | None:
-        """Other writings have other lengths."""
+        """OpusFilter does not know the usual ratio of the two sides."""
         if self.expected == 1:
             return None
-        return f"length ratio: {self.expected:.2f} characters of the target stand for one of the source"
+        return f"length ratio: the target usually has {self.expected:.2f} characters for each of the source"
 
 
 @dataclass(frozen=True)
 class OtherScript(Rule):
-    """A side that has too few of its letters in its script; a side without letters is kept.
+    """A side with too few letters of its script. A side without letters is kept.
 
     Attributes:
-        share: from 0 to 1.
-        scripts: of source and target; None: any.
+        share: smallest share of letters in the script, from 0 to 1.
+        scripts: the scripts of source and target; None: any script is kept.
     """
 
     share: float
@@ -167,14 +165,14 @@ class OtherScript(Rule):
     reason: ClassVar[str] = "script"
 
     def __call__(self, pair: Pair) -> str | None:
-        """The first such side with its share."""
+        """The first such side, its share and the script."""
         for name, text, script in zip(NAMES, pair, self.scripts, strict=True):
             if script is not None and (share := script.share(text)) < self.share:
                 return f"{name}: {share:.2f} {script.code}"
         return None
 
     def opusfilter(self) -> dict[str, Any]:
-        """Its filter; a side of any script, or of several, has no threshold."""
+        """Its filter; a side with any script, or with several, has no threshold."""
         names = [script.names if script else [] for script in self.scripts]
         thresholds = [self.share if len(each) == 1 else 0.0 for each in names]
         return {
@@ -182,6 +180,6 @@ class OtherScript(Rule):
         }
 
     def beyond_opusfilter(self) -> str | None:
-        """Sides of several scripts."""
+        """OpusFilter's filter knows one script for each side."""
         mixed = [script.code for script in self.scripts if script is not None and len(script.names) > 1]
-        return f"script: {' and '.join(mixed)}, which is of several scripts" if mixed else None
+        return f"script: {' and '.join(mixed)} combines several scripts and is not checked" if mixed else None

@@ -23,7 +23,7 @@ SCRIPTS = {
 """Codes of ISO 15924 -> Unicode's name of the script."""
 
 MIXED = {"Jpan": "Han Hiragana Katakana", "Kore": "Hangul Han", "Hans": "Han", "Hant": "Han"}
-"""Codes of what is written in several scripts, or in a form of one -> Unicode's names of them."""
+"""Codes of writing systems that combine scripts, or are a form of one -> Unicode's names of these scripts."""
 
 _LANGUAGES = {
     "Arab": "ar fa ps sd ug ur ckb", "Armn": "hy", "Beng": "as bn", "Cyrl": "be bg kk ky mk ru tg tt uk",
@@ -31,17 +31,17 @@ _LANGUAGES = {
     "Hebr": "he yi", "Jpan": "ja", "Khmr": "km", "Knda": "kn", "Kore": "ko", "Laoo": "lo", "Mlym": "ml", "Mymr": "my",
     "Orya": "or", "Sinh": "si", "Taml": "ta", "Telu": "te", "Thaa": "dv", "Thai": "th", "Tibt": "bo dz",
 }  # fmt: skip
-"""Scripts -> languages that are written in them alone; the script of any other is that of its text."""
+"""Script -> languages that are written in no other. For other languages the text decides."""
 
 _LETTER = regex.compile(r"\p{Alphabetic}")
 
 
 @dataclass(frozen=True)
 class Script:
-    """What a text is expected to be written in.
+    """The script in which a text is expected to be written.
 
     Attributes:
-        code: of ISO 15924.
+        code: its code in ISO 15924.
     """
 
     code: str
@@ -61,20 +61,20 @@ class Script:
         return regex.compile(rf"(?=\p{{Alphabetic}})[{own}{'ーｰ' * (self.code == 'Jpan')}]")
 
     def share(self, text: str) -> float:
-        """The share of a text's letters that are in the script; 1 where there are no letters."""
+        """The share of a text's letters that are in the script; 1 if it has no letters."""
         letters = len(_LETTER.findall(text))
         return len(self._own.findall(text)) / letters if letters else 1.0
 
 
 def script_of(language: str | None, lines: Sequence[str]) -> Script | None:
-    """The script of a text: that of its language, where it tells one, else the one that most letters have.
+    """The script of a text: that of its language if the language has only one, else that of most of its letters.
 
     Args:
         language: a code such as `ru`, `zh-Hant` or `srp_Cyrl`.
-        lines: of the text.
+        lines: lines of the text.
 
     Returns:
-        None where no known script is in the lines.
+        The script; None if no letter of the lines has a known script.
     """
     first, *rest = re.split("[-_]", language or "")
     named = [part.title() for part in rest if len(part) == 4]

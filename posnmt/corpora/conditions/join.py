@@ -1,7 +1,8 @@
-"""`posnmt condition join`: consecutive sentence pairs as one, source with source and target with target.
+"""`posnmt condition join`: join consecutive sentence pairs, source with source and target with target.
 
 With two sentences the result is the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3). Such lines
-test a second sentence: a model trained on single sentences writes one, at any length (docs/results/corrections.md).
+test whether a model translates a second sentence, not whether it translates longer ones: a model trained on single
+sentences writes one sentence for such a line, at any length (docs/results/corrections.md).
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ def join(
     target_separator: str | None = None,
     drop_rest: bool = False,
 ) -> dict[str, Any]:
-    """Write groups of consecutive pairs as one pair each; no pair is in two groups, and no group in two documents.
+    """Join groups of consecutive pairs into one pair each. No pair is in two groups, and no group in two documents.
 
-    joined.source and joined.target have the text, joined.lines the input's line numbers, such as `3 4`. A document is a
-    sequence of pairs with the same id or without an id; without any ids, the text is one document. The rest of a
-    document, fewer pairs than `sentences`, is one shorter group.
+    joined.source and joined.target have the text, joined.lines the input's line numbers, such as `3 4`. Consecutive
+    pairs with the same id are a document, and so are consecutive pairs without an id. If fewer than `sentences` pairs
+    are left at the end of a document, they are a shorter group.
 
     Args:
         out: the folder.
         text: a parallel text, in document order.
         sentences: pairs in a group.
-        source_separator: separator of source sentences; default: a blank, and nothing in Japanese and Chinese that has
-            no blanks between words.
-        target_separator: separator of target sentences, likewise.
+        source_separator: text between source sentences; default: a blank, but nothing in Japanese or Chinese without
+            blanks between words.
+        target_separator: the same for target sentences.
         drop_rest: whether to drop the shorter group at the end of a document.
 
     Returns:
@@ -105,7 +106,7 @@ def join(
 
 
 def _choose_separators(separators: dict[str, str | None], pairs: list[Pair]) -> None:
-    """Choose the separators of the sides that have none, by the script of their first lines."""
+    """Fill in the separators that are None, by the script of each side's first lines."""
     for side, separator in separators.items():
         if separator is None:
             language = language_without_blanks(getattr(pair, side) for pair in pairs)
@@ -113,7 +114,7 @@ def _choose_separators(separators: dict[str, str | None], pairs: list[Pair]) -> 
 
 
 def _joined(lines: Iterable[str], separator: str | None) -> str:
-    """Lines joined; blank lines are skipped, without a separator."""
+    """Join the lines that are not blank."""
     return (separator or "").join(line for line in lines if line.strip())
 
 

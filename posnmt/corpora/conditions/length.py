@@ -50,7 +50,7 @@ def choose_unit(unit: str | None, subword_model: Path | None = None, target_subw
     Args:
         unit: `words`, `characters` or `subwords`.
         subword_model: SentencePiece model or `text` folder of the source, and by default of the target.
-        target_subword_model: that of the target.
+        target_subword_model: the target's SentencePiece model or `text` folder.
 
     Raises:
         UserError: the unit is unknown, or a model is missing, unreadable or not applicable.
@@ -70,7 +70,7 @@ def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -
 
     Args:
         out: the folder.
-        text: a parallel text of regular files, which is read once to count and once for each part.
+        text: a parallel text in regular files, not pipes: it is read once to count and once for each part.
         unit: the unit of length.
         parts: number of parts.
 
@@ -132,7 +132,7 @@ def equal_tokens(lengths: NDArray[np.integer[Any]], parts: int) -> NDArray[np.in
 
 
 def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str, Any]:
-    """Write the pairs of which neither side is longer than a maximum, in order.
+    """Write the pairs whose sides are both at most `maximum` long, in order.
 
     The files are capped.source, capped.target and capped.lines, the input's line numbers.
 
@@ -161,7 +161,7 @@ def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str,
             raise UserError(
                 f"no pair has at most {maximum} {unit.name} on both sides",
                 "--max-length",
-                f"the smallest that keeps a pair is {shortest}",
+                f"choose {shortest} or more",
             )
         lengths = np.concatenate(chunks)
         _warn_of_unsegmented(lengths, unit)

@@ -1,8 +1,8 @@
 """`posnmt condition swap`: source text with a share of each sentence's words swapped (Chen et al. 2019a, section 6.5).
 
 C19a: "We randomly swapped words of a source sentence in the test set according to different percentages of incorrectly
-swapped words in a sentence." Here, with a share s, s n / 2 pairs of words of a sentence of n words are swapped; the
-pairs are drawn at random and disjoint, so that s n words are at the place of another.
+swapped words in a sentence." Here, a share s means that s n / 2 pairs of words are swapped in a sentence of n words.
+The pairs are drawn at random and have no word in common, so s n words change their place.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
     Args:
         out: the folder.
         text: with the `source` text; words are separated by blanks and tabs.
-        shares: of each sentence's words, each above 0 and at most 1.
-        seed: of the draws.
+        shares: shares of each sentence's words, each above 0 and at most 1.
+        seed: seed of the random choice of words.
 
     Returns:
         The manifest; its statistics have, for each share, the numbers of swapped words and of changed lines.
 
     Raises:
-        UserError: the text is faulty or not separated into words, or the shares are out of range or repeated.
+        UserError: the text is faulty or its words are not separated, or a share is out of range or repeated.
     """
     named = {f"{share:g}": share for share in shares}
     if not named or len(named) < len(shares) or not all(0 < share <= 1 for share in shares):
@@ -92,11 +92,11 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
 
 
 class Sentence:
-    """A line whose words can be swapped by any share, in an order that is drawn once.
+    """A line of which any share of the words can be swapped. The order in which words are swapped is drawn once.
 
     Args:
         line: the text.
-        random: the generator of the draw.
+        random: the generator of random numbers.
     """
 
     def __init__(self, line: str, random: Random) -> None:
@@ -112,10 +112,10 @@ class Sentence:
         return len(self._order)
 
     def swaps(self, share: float) -> int:
-        """The number of pairs to swap.
+        """The number of pairs to swap, rounded up or down at random.
 
-        It is rounded up or down at random, so that the share is right on average for sentences of every length;
-        rounding to the nearest integer would never change short sentences.
+        So the share is right on average for sentences of every length. Rounding to the nearest integer would never
+        change short sentences.
         """
         return min(int(share * len(self) / 2 + self._chance), len(self) // 2)
 

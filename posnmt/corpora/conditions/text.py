@@ -1,4 +1,4 @@
-"""The input text of conditions: read strictly, as a stream, with counts of irregularities."""
+"""The input text of conditions, read as a stream and checked strictly; irregularities are counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputText:
     Args:
         files: part → file, with the parts of `corpus.read_pairs`; `source` alone for a text without translation.
         display: for reports; default: nothing is shown.
-        accept: kinds of `Findings` that are no faults either.
+        accept: more kinds of `Findings` that are accepted.
     """
 
     def __init__(self, files: dict[str, TextFile], display: Display | None = None, accept: Iterable[str] = ()) -> None:
@@ -84,7 +84,7 @@ class InputText:
         self.tell_removed()
 
     def tell_removed(self) -> None:
-        """Report what was removed of lines while they were read."""
+        """Report characters that were removed from lines: carriage returns and byte order marks."""
         facts, say = self.facts, self.display.say
         if facts["carriage_returns_removed"]:
             say(f"{facts['carriage_returns_removed']:,} lines end in CRLF; the CR is removed")

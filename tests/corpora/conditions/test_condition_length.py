@@ -134,7 +134,7 @@ def test_cap_keeps_what_fits_on_both_sides(tmp_path, maximum):
 def test_cap_that_keeps_nothing(tmp_path, corpus):
     write(corpus["source"], ["a b c", "a b c d"])
     write(corpus["target"], ["a b c d", "a b c d e"])
-    with pytest.raises(UserError, match=r"no pair has at most 3 words on both .*; the smallest that keeps a pair is 4"):
+    with pytest.raises(UserError, match=r"no pair has at most 3 words on both .*\(--max-length\); choose 4 or more"):
         cap(tmp_path / "out", parallel_text(**corpus), WORDS, 3)
     assert not (tmp_path / "out").exists()
 

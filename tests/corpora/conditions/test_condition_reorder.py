@@ -165,7 +165,7 @@ def test_nothing_is_written_over(tmp_path, corpus, name):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"target": None}, "the source of a parallel text needs its target"),
+        ({"target": None}, "(--source, --target)"),
         ({"source": None, "target": None}, "alignments need their parallel text"),
         ({"source": None, "target": None, "alignment": None}, "nothing to learn from"),
         ({"model": "m", "program": "cat"}, "a model and a command cannot be combined"),

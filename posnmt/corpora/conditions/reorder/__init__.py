@@ -1,1 +1,1 @@
-"""Source text in the word order of the target: alignment, a learned pre-orderer, the command."""
+"""`posnmt condition reorder`: a pre-orderer, which puts source text into the word order of the target."""

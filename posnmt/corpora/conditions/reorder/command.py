@@ -1,4 +1,4 @@
-"""`posnmt condition reorder`: source text in the word order of the target, by a learned pre-orderer or a program."""
+"""`posnmt condition reorder`: put source text into the word order of the target, by a learned model or a program."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ FEWEST = 20
 """The smallest number of sentence pairs for learning and measuring."""
 
 HELD_OUT = 1_000
-"""The largest number of pairs on which order is measured, which is also at most a tenth of all."""
+"""Most pairs that are held out to measure the order on; at most a tenth of all pairs are."""
 
 Sentences = list[list[str]]
 Orderer = Callable[[Sentences, str], list[list[int]]]
-"""Sentences and their name in messages → the positions of the tokens of each in their new order."""
+"""Takes sentences and a name for messages; returns the positions of each sentence's tokens in the new order."""
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """Tokenised sentence pairs with alignments, and the rows on which order is measured."""
+    """Tokenised sentence pairs with alignments, and the rows that are held out to measure the order on."""
 
     sources: Sentences
     links: list[Links]
@@ -52,11 +52,11 @@ class Parallel:
 
     def to_learn(self) -> list[int]:
         """The rows of suitable length whose source is not held out."""
-        kept_back = {tuple(self.sources[row]) for row in self.held_out}
+        held_out = {tuple(self.sources[row]) for row in self.held_out}
         return [
             row
             for row, source in enumerate(self.sources)
-            if SHORTEST <= len(source) <= LONGEST and tuple(source) not in kept_back
+            if SHORTEST <= len(source) <= LONGEST and tuple(source) not in held_out
         ]
 
 
@@ -83,9 +83,9 @@ def command(
         source, target: sentence pairs to learn from, or only to measure on if there is a model or a program.
         alignment: their word alignments; default: computed by eflomal.
         model: an existing model.
-        program: a shell command that reorders instead, from lines to reordered lines.
-        seed: of the held-out pairs and of learning.
-        passes: over the pairs, in learning.
+        program: a shell command that reads lines and writes them reordered, in place of a model.
+        seed: seed of the choice of held-out pairs and of learning.
+        passes: number of passes over the pairs while learning.
         display: for progress; default: none is shown.
     """
     display = display or Display(quiet=True)
@@ -270,7 +270,7 @@ def _read(path: Path) -> Sentences:
     findings.raise_all()
     _warn_of_crlf(findings, [file])
     if why := _unsegmented(sentences, str(path)):
-        warn(f"{why}: separate words by blanks first; what is not separated is not reordered")
+        warn(f"{why}: separate words by blanks first; only words between blanks are reordered")
     return sentences
 
 
@@ -282,7 +282,7 @@ def _warn_of_crlf(findings: Findings, files: Iterable[TextFile]) -> None:
 
 
 def _unsegmented(sentences: Sentences, text: str) -> str | None:
-    """Why the tokens of a text are no words; None: they seem to be."""
+    """The reason to believe that the tokens of a text are not words; None if there is none."""
     lengths = [len(sentence) for sentence in sentences if sentence]
     if unsegmented(lengths.count(1), len(lengths)):
         return f"nearly every line of {text} is a single token"
@@ -315,15 +315,13 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
 def _check_options(source: object, target: object, alignment: object, model: object, program: object) -> None:
     """Check that the options are compatible."""
     if (source is None) != (target is None):
-        raise UserError(
-            "the source of a parallel text needs its target, and the target its source", "--source, --target"
-        )
+        raise UserError("only one side of a parallel text is named", "--source, --target", "name both, or neither")
     if model is not None and program is not None:
-        raise UserError("a model and a command cannot be combined", "--model, --command")
+        raise UserError("a model and a command cannot be combined", "--model, --command", "leave one out")
     if source is None and alignment is not None:
         raise UserError("alignments need their parallel text", "--alignment", "name it with --source and --target")
     if source is None and model is None and program is None:
-        raise UserError("there is nothing to learn from", "--source, --target", "or give --model or --command")
+        raise UserError("there is nothing to learn from", "--source, --target", "name both, or --model or --command")
 
 
 def _describe(facts: dict[str, Any]) -> str:

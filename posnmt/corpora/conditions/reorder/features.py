@@ -23,7 +23,7 @@ FAMILIES = 3
 
 # What a feature reads at a boundary: nothing, the word before it, after it, or both; as w(ord) or as c(lass).
 _ATOMS = ("", "before-w", "after-w", "both-w", "before-c", "after-c", "both-c")
-# The atoms at the first and at the second boundary, and whether the feature has their distance.
+# The atom at the first boundary, the atom at the second, and whether the feature contains their distance.
 _TEMPLATES = (
     ("", "", True),
     ("before-w", "", False), ("after-w", "", False), ("both-w", "", False),
@@ -66,11 +66,18 @@ class Vocabulary:
 def make_vocabulary(
     sentences: Iterable[Sequence[str]], classes: int, minimum: int = 2, largest: int = 20_000, contexts: int = 300
 ) -> Vocabulary:
-    """The up to `largest` words that occur at least `minimum` times, with classes of words in similar contexts.
+    """The most frequent words, and classes of words that occur in similar contexts.
 
-    Classes are clusters of k-means (10 iterations from the most frequent words, cosine) on the square roots of how
-    often each of the `contexts` most frequent words is directly before and after a word: distributional classes, as in
-    Schütze 1995. The result is deterministic.
+    The classes are distributional, as in Schütze 1995. A word's vector has the counts of the `contexts` most frequent
+    words directly before and directly after it, as square roots. The classes are clusters of k-means with cosine
+    similarity: 10 iterations, starting from the most frequent words. The result is deterministic.
+
+    Args:
+        sentences: their words.
+        classes: number of classes.
+        minimum: words that occur less often are left out.
+        largest: most words of the vocabulary.
+        contexts: number of words that are counted as context.
     """
     texts = list(sentences)
     counts = Counter(word for text in texts for word in text)
@@ -120,7 +127,7 @@ class Features:
 
         Args:
             family: which two of the three boundaries of a node, below `FAMILIES`.
-            first, second: boundaries, with the same number of axes, which broadcast to a common shape.
+            first, second: boundaries; both have the same number of axes and broadcast to a common shape.
 
         Returns:
             [TEMPLATES, *common shape] indices below 2^BITS.

@@ -1,10 +1,10 @@
-"""A pre-orderer: puts the words of a source sentence into the order of the target language, learned from alignments.
+"""A pre-orderer, learned from alignments: it puts the words of a source sentence into the order of the target language.
 
-A sentence is ordered by a tree of the bracketing transduction grammar (BTG): each span of words is split in two, and
-the two halves keep their order (straight) or are swapped (inverted). The best tree is computed exactly, and learned as
-a latent variable with a large margin: Neubig, Watanabe and Mori, "Inducing a Discriminative Parser to Optimize Machine
-Translation Reordering", EMNLP 2012, with Kendall's tau as the loss. Features are restricted to two of a node's three
-boundaries (see features.py); then the score of a node is a sum of entries of three tables, and so is its loss.
+A tree of the bracketing transduction grammar (BTG) orders a sentence: each span of words is split in two, and the two
+halves keep their order (straight) or are swapped (inverted). The best tree is computed exactly. It is a latent variable
+in learning with a large margin, with Kendall's tau as the loss: Neubig, Watanabe and Mori, "Inducing a Discriminative
+Parser to Optimize Machine Translation Reordering", EMNLP 2012. A feature depends on two of a node's three boundaries
+(see features.py). So the score of a node is a sum of entries of three tables, and so is its loss.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from posnmt.corpora.conditions.reorder.features import BITS, FAMILIES, Features,
 Floats = NDArray[np.float64]
 
 FORMAT = "posnmt pre-orderer 1"
-"""Changes with the features or the hash, on which the meaning of saved weights depends."""
+"""The format of saved models. It must change when the features or the hash change."""
 STRAIGHT, INVERTED = 0, 1
 LONGEST = 100
-"""Most words of a sentence for learning, whose time is cubic. Sentences of any length are reordered."""
+"""Most words of a sentence to learn from, because the time is cubic. Sentences of any length are reordered."""
 SHORTEST = 2
 """Fewest words of a sentence that can be reordered."""
 
@@ -37,7 +37,7 @@ CLASSES, PASSES = 50, 3
 Node = tuple[int, int, int, int]
 """Start, split, end, and STRAIGHT or INVERTED."""
 
-# The margin of a wrong pair of words, and a factor with which any loss outweighs any score.
+# The margin for each wrong pair of words, and a factor that makes any loss outweigh any score.
 _MARGIN, _ALL = 1.0, 1e7
 # Number of pairs of boundaries whose features are in memory at a time.
 _BLOCK = 1 << 16
@@ -112,10 +112,10 @@ def learn(
     Args:
         sentences: source words, at least `SHORTEST` in each.
         places: [n] for each sentence, the target positions of its words; NaN if unknown.
-        seed: of the order of sentences.
+        seed: seed of the order of sentences.
         passes: number of passes over the sentences.
         classes: number of word classes.
-        show: called with the share that is done and a short status.
+        show: called with the share of the work that is done and a short status.
     """
     vocabulary = make_vocabulary(sentences, classes)
     rows = list(range(len(sentences)))
@@ -143,9 +143,10 @@ def learn(
 def pair_losses(places: Floats) -> Floats:
     """The number of pairs of words in the wrong order at a node, as tables like those of the scores.
 
-    A straight node is wrong for every pair of a word in its left and a word in its right half that are reversed in the
-    target, an inverted node for every other pair with known and different positions. This number is a sum over a
-    rectangle of the table of pairs, and so a sum of entries of its two-dimensional cumulative sums.
+    Take a word of a node's left half and a word of its right half, with known and different positions in the target. A
+    straight node is wrong for the pair if the target reverses it, an inverted node if it does not. The number of wrong
+    pairs is a sum over a rectangle of the table of pairs, and so a sum of entries of its two-dimensional cumulative
+    sums.
 
     Args:
         places: [n], NaN if unknown.
