@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from posnmt.base.files import sha256_of
 from posnmt.data.marks import mark_for
 from posnmt.data.subword import Subwords
+from posnmt.deploy.importing import marian as marian_hf
+from posnmt.deploy.importing.vocabulary import NEVER, settings
 from posnmt.run.run import Run
 from tests.support import marian, onmt_checkpoint
 from tests.support.commands import refused, run
@@ -110,6 +112,34 @@ def test_a_vocabulary_beside_the_model_is_saved_and_read(imported, tmp_path):
     (tmp_path / "source.vocabulary.json").write_text('["<pad>"]')
     with pytest.raises(Exception, match="not a vocabulary"):
         Subwords.load(tmp_path / "source.model")
+
+
+def test_the_special_symbols_have_their_own_weights(imported):
+    """posnmt's `<pad>`, `<unk>`, `<s>`, `</s>` are rows of the toolkit's table at other places, two of them one row."""
+    folder, place = imported
+    about, ids = (json.loads((folder / name).read_text()) for name in ("config.json", "vocab.json"))
+    pad, end = about["pad_token_id"], about["eos_token_id"]
+    assert about["decoder_start_token_id"] == pad > ids["<unk>"] > end
+    weights = load_file(folder / "model.safetensors")
+    order, model = marian_hf.order(about["d_model"]), Run.open(place).model()
+    pieces = Run.open(place).text().source.subwords.pieces
+    rows = [
+        pad,
+        ids["<unk>"],
+        pad,
+        end,
+        *(ids[piece.removeprefix("▁") if marian.CODE in piece else piece] for piece in pieces[4:]),
+    ]
+    torch.testing.assert_close(model.output.weight, weights["model.shared.weight"][rows][:, order])
+    bias = weights["final_logits_bias"][0, rows]
+    bias[0] = NEVER  # what pads begins an output there, and is predicted as neither here
+    torch.testing.assert_close(model.output.bias, bias)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_the_configuration_says_how_the_subwords_were_learned(kind):
+    subwords = Subwords(marian.spm("source", kind), ["<pad>", "<unk>", "<s>", "</s>", "a", "b"])
+    assert settings(subwords) == {"type": kind, "vocabulary": 2, "normalisation": "nmt_nfkc"}
 
 
 def edited(folder, name, change):
