@@ -9,9 +9,8 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
-from posnmt.training.loss import TrainingLoss
 from posnmt_position.dropout import Dropout
-from tests.support.loops import same_model
+from tests.support.loops import attended, learns_in_bf16, padded, same_last_token, same_model
 from tests.support.tiny import VOCABULARY, build, config, settings, tokens
 
 LENGTHS = [5, 1, 4]
@@ -72,10 +71,7 @@ def encode_by_hand(model, sentence):
 
 def attend_by_hand(query, z, values):
     """Weights `softmax_j(d . z_j)`, and m sqrt(1/m) times the weighted sum."""
-    scores = [query @ state for state in z]
-    total, m = sum(torch.exp(score) for score in scores), len(z)
-    weights = [torch.exp(score) / total for score in scores]
-    return m * math.sqrt(1 / m) * sum(a * value for a, value in zip(weights, values, strict=True))
+    return len(z) * math.sqrt(1 / len(z)) * attended([query @ state for state in z], values)
 
 
 def translate_by_hand(model, sentence, target):
@@ -105,10 +101,7 @@ def parts(options):
                 weight.add_(torch.linspace(-0.3, 0.4, weight.numel()).view_as(weight))
         model.source.table.weight.mul_(6)  # weights of attention that are far from even
         model.target.table.weight.mul_(6)
-    source = tokens(3, 5)
-    for row, length in enumerate(LENGTHS):
-        source[row, length:] = 0
-    return model, source, tokens(3, 6, seed=1)
+    return model, padded(LENGTHS), tokens(3, 6, seed=1)
 
 
 def by_hand(model, source, target):
@@ -124,13 +117,8 @@ def test_the_model_is_gehring_et_al(options):
 
 @every_shape
 def test_the_last_token_alone_is_gehring_et_al(options):
-    """Two hypotheses a sentence, one of them dropped: the token computed by itself is the loops' last."""
     model, source, target = parts(options)
-    state = model.start(model.encode(source, torch.tensor(LENGTHS)), torch.tensor(LENGTHS))
-    model.advance(target[:, :5].repeat_interleave(2, 0), state)
-    state.select(torch.tensor([0, 3, 4]))
-    got = model.advance(target[:, 5:], state)
-    torch.testing.assert_close(got, by_hand(model, source, target)[:, 5:], rtol=0, atol=1e-12)
+    same_last_token(model, source, LENGTHS, target, by_hand(model, source, target))
 
 
 def test_attention_weights_matter():
@@ -198,18 +186,7 @@ def test_parameters_are_counted_from_the_paper():
 
 def test_it_trains_under_bf16():
     torch.manual_seed(0)
-    model = build(**system({})).float().train()
-    loss_of, optimizer = TrainingLoss(model, 0.0), torch.optim.Adam(model.parameters(), lr=3e-3)
-    source, target = tokens(8, 5), tokens(8, 6, seed=1)
-    likelihoods = []
-    for _ in range(60):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss, likelihood = loss_of(source, torch.full((8,), 5), target, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        likelihoods.append(likelihood.item() / target.numel())
-    assert likelihoods[-1] < 0.3 * likelihoods[0]
+    learns_in_bf16(build(**system({})).float())
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "recurrent", "shape", "none"])

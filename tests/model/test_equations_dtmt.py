@@ -9,10 +9,9 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
-from posnmt.training.loss import TrainingLoss
 from posnmt_position.absolute import sinusoids
 from posnmt_position.dropout import Dropout
-from tests.support.loops import same_model
+from tests.support.loops import learns_in_bf16, padded, same_last_token, same_model, softmax
 from tests.support.tiny import VOCABULARY, build, config, settings, tokens
 
 LENGTHS = [5, 1, 4]
@@ -81,8 +80,7 @@ def attend_by_hand(model, q, states):
     for head in range(heads):
         own, twice = (slice(head * width, (head + 1) * width) for width in (d // heads, 2 * d // heads))
         scores = [model.score.weight[0] @ torch.tanh(query[own] + key[own]) for key in keys]
-        total = sum(torch.exp(score) for score in scores)
-        weights.append(torch.stack([torch.exp(score) / total for score in scores]))
+        weights.append(torch.stack(softmax(scores)))
         found.append(sum(a * state[twice] for a, state in zip(weights[-1], states, strict=True)))
     return model.context.weight @ torch.cat(found) + model.context.bias, torch.stack(weights)
 
@@ -109,10 +107,7 @@ def parts(options):
             if name.endswith(("bias", "gain", "offset")):  # no longer 0 and 1
                 weight.add_(torch.linspace(-0.4, 0.5, weight.numel()).view_as(weight))
         model.score.weight.mul_(3)  # weights of attention that are far from even
-    source = tokens(3, 5)
-    for row, length in enumerate(LENGTHS):
-        source[row, length:] = 0
-    return model, source, tokens(3, 6, seed=1)
+    return model, padded(LENGTHS), tokens(3, 6, seed=1)
 
 
 def by_hand(model, source, target):
@@ -128,13 +123,8 @@ def test_the_model_is_meng_and_zhang(options):
 
 @every_shape
 def test_the_last_token_alone_is_meng_and_zhang(options):
-    """Two hypotheses a sentence, one of them dropped: the token computed by itself is the loops' last."""
     model, source, target = parts(options)
-    state = model.start(model.encode(source, torch.tensor(LENGTHS)), torch.tensor(LENGTHS))
-    model.advance(target[:, :5].repeat_interleave(2, 0), state)
-    state.select(torch.tensor([0, 3, 4]))
-    got = model.advance(target[:, 5:], state)
-    torch.testing.assert_close(got, by_hand(model, source, target)[:, 5:], rtol=0, atol=1e-12)
+    same_last_token(model, source, LENGTHS, target, by_hand(model, source, target))
 
 
 def test_attention_weights_matter():
@@ -187,18 +177,8 @@ def test_dropout_falls_on_words_new_states_and_the_output(rate, kept):
 
 def test_it_trains_under_bf16():
     torch.manual_seed(0)
-    model = build(**system()).float().train()
-    loss_of, optimizer = TrainingLoss(model, 0.0), torch.optim.Adam(model.parameters(), lr=3e-3)
-    source, target = tokens(8, 5), tokens(8, 6, seed=1)
-    likelihoods = []
-    for _ in range(60):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss, likelihood = loss_of(source, torch.full((8,), 5), target, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        likelihoods.append(likelihood.item() / target.numel())
-    assert likelihoods[-1] < 0.3 * likelihoods[0]
+    model, source, target = build(**system()).float(), tokens(8, 5), tokens(8, 6, seed=1)
+    learns_in_bf16(model)
     with torch.autocast("cpu", torch.bfloat16):
         state = model.start(model.encode(source, None), None)
         model.advance(target, state)

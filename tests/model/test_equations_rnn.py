@@ -11,20 +11,11 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
 from posnmt_position.dropout import Dropout
-from tests.support.loops import same_model
+from tests.support.loops import attended, lstm, padded, same_last_token, same_model, weights_of
 from tests.support.tiny import VOCABULARY, build, config, tokens
 
 SYSTEM = {"system": "rnn-nmt", "encoder": {"layers": 3}, "decoder": {"layers": 2}}
 LENGTHS = [5, 2, 4]
-
-
-def cell_by_hand(x, h, c, w_ih, w_hh, b_ih, b_hh):
-    """One LSTM cell (Hochreiter and Schmidhuber 1997, with a forget gate), gates in PyTorch's order i, f, g, o."""
-    d = len(h)
-    sums = w_ih @ x + b_ih + w_hh @ h + b_hh
-    i, f, o = (torch.sigmoid(sums[g * d : (g + 1) * d]) for g in (0, 1, 3))
-    c = f * c + i * torch.tanh(sums[2 * d : 3 * d])
-    return o * torch.tanh(c), c
 
 
 def encode_by_hand(model, sentence):
@@ -32,13 +23,11 @@ def encode_by_hand(model, sentence):
     d, states, hiddens, cells = model.config.d_model, [*model.source.weight[sentence]], [], []
     for layer in model.encoder.layers:
         sides = []
-        for suffix, order in (("", range(len(states))), ("_reverse", reversed(range(len(states))))):
-            names = (f"{kind}_l0{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-            weights = [getattr(layer, name) for name in names]
+        for suffix, order in (("_l0", range(len(states))), ("_l0_reverse", reversed(range(len(states))))):
             h = c = torch.zeros(d, dtype=torch.float64)
             written = {}
             for j in order:
-                h, c = cell_by_hand(states[j], h, c, *weights)
+                h, c = lstm(weights_of(layer, suffix), states[j], h, c)
                 written[j] = h
             sides.append(written)
             hiddens.append(h)
@@ -57,14 +46,11 @@ def translate_by_hand(model, sentence, target):
     for token in target:
         x = torch.cat([model.target.weight[token], attentional])  # input feeding, section 3.3
         for layer, cell in enumerate(model.decoder):
-            weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
-            h[layer], c[layer] = cell_by_hand(x, h[layer], c[layer], *weights)
+            h[layer], c[layer] = lstm(weights_of(cell), x, h[layer], c[layer])
             x = h[layer]
         query = torch.cat(h)
         assert len(query) == layers * d
-        scores = [query @ (model.score.weight @ state) for state in states]  # eq. 8
-        total = sum(torch.exp(score) for score in scores)
-        context = sum(torch.exp(score) / total * state for score, state in zip(scores, states, strict=True))  # eq. 7
+        context = attended([query @ (model.score.weight @ state) for state in states], states)  # eq. 7 and 8
         attentional = torch.tanh(model.combine.weight @ torch.cat([query, context]))  # eq. 5
         out.append(attentional)
     return torch.stack(out)
@@ -76,10 +62,7 @@ def parts():
     with torch.no_grad():  # scores that differ, so that the weights of attention matter
         model.score.weight.mul_(4)
         model.source.weight.mul_(4)
-    source = tokens(3, 5)
-    for row, length in enumerate(LENGTHS):
-        source[row, length:] = 0
-    return model, source, tokens(3, 6, seed=1)
+    return model, padded(LENGTHS), tokens(3, 6, seed=1)
 
 
 def by_hand(model, source, target):
@@ -94,13 +77,8 @@ def test_the_model_is_luong_et_al():
 
 
 def test_the_last_token_alone_is_luong_et_al():
-    """Two hypotheses a sentence, one of them dropped: the token computed by itself is the loops' last."""
     model, source, target = parts()
-    state = model.start(model.encode(source, torch.tensor(LENGTHS)), torch.tensor(LENGTHS))
-    model.advance(target[:, :5].repeat_interleave(2, 0), state)
-    state.select(torch.tensor([0, 3, 4]))
-    got = model.advance(target[:, 5:], state)
-    torch.testing.assert_close(got, by_hand(model, source, target)[:, 5:], rtol=0, atol=1e-12)
+    same_last_token(model, source, LENGTHS, target, by_hand(model, source, target))
 
 
 def test_the_source_is_not_copied_for_each_hypothesis():

@@ -7,8 +7,7 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
-from posnmt.training.loss import TrainingLoss
-from tests.support.loops import same_model
+from tests.support.loops import gru, learns_in_bf16, padded, same_last_token, same_model, softmax, weights_of
 from tests.support.tiny import build, config, settings, tokens
 
 LENGTHS = [6, 1, 4]
@@ -20,19 +19,6 @@ def system(context="hidden", **options):
     return {"system": "rnnsearch+distortion", "options": options}
 
 
-def gru_by_hand(x, h, w_ih, w_hh, b_ih, b_hh):
-    """One GRU cell (Cho et al. 2014), in PyTorch's form: the reset gate falls on W h + b."""
-    d = len(h)
-    given, own = w_ih @ x + b_ih, w_hh @ h + b_hh
-    r, z = (torch.sigmoid(given[g * d : (g + 1) * d] + own[g * d : (g + 1) * d]) for g in (0, 1))
-    n = torch.tanh(given[2 * d :] + r * own[2 * d :])
-    return (1 - z) * n + z * h
-
-
-def cell_weights(cell, suffix=""):
-    return [getattr(cell, f"{kind}{suffix}") for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-
-
 def encode_by_hand(model, sentence):
     states = [*model.source.weight[sentence]]
     for layer in model.encoder.layers:
@@ -40,15 +26,10 @@ def encode_by_hand(model, sentence):
         for suffix, order in (("_l0", range(len(states))), ("_l0_reverse", reversed(range(len(states))))):
             h, written = torch.zeros(model.config.d_model, dtype=torch.float64), {}
             for j in order:
-                written[j] = h = gru_by_hand(states[j], h, *cell_weights(layer, suffix))
+                written[j] = h = gru(weights_of(layer, suffix), states[j], h)
             sides.append(written)
         states = [torch.cat([sides[0][j], sides[1][j]]) for j in range(len(states))]
     return states
-
-
-def softmax_by_hand(scores):
-    total = sum(torch.exp(score) for score in scores)
-    return [torch.exp(score) / total for score in scores]
 
 
 def shifted(weights, k):
@@ -64,17 +45,17 @@ def translate_by_hand(model, sentence, target):
     context, out, alphas = torch.zeros(2 * d, dtype=torch.float64), [], []
     for token in target:
         y = model.target.weight[token]
-        reading = gru_by_hand(y, s[0], *cell_weights(model.word_cell))
+        reading = gru(weights_of(model.word_cell), y, s[0])
         energies = [
             model.score.weight[0] @ torch.tanh(model.query.weight @ reading + model.key.weight @ state)
             for state in states
         ]
-        content = softmax_by_hand(energies)
+        content = softmax(energies)
         if options.context == "none":
             alpha = content
         else:
             psi = {"hidden": reading, "source": context, "target": y}[options.context]
-            jumps = softmax_by_hand(model.jumps.weight @ psi + model.jumps.bias)
+            jumps = softmax(model.jumps.weight @ psi + model.jumps.bias)
             expected = [torch.zeros((), dtype=torch.float64) for _ in states]
             for k, probability in zip(range(-options.jump, options.jump + 1), jumps, strict=True):
                 expected = [old + probability * new for old, new in zip(expected, shifted(alpha, k), strict=True)]
@@ -82,9 +63,9 @@ def translate_by_hand(model, sentence, target):
                 options.share * moved + (1 - options.share) * own for moved, own in zip(expected, content, strict=True)
             ]
         context = sum(weight * state for weight, state in zip(alpha, states, strict=True))
-        s[0] = gru_by_hand(context, reading, *cell_weights(model.context_cell))
+        s[0] = gru(weights_of(model.context_cell), context, reading)
         for layer, cell in enumerate(model.upper_cells, start=1):
-            s[layer] = gru_by_hand(s[layer - 1], s[layer], *cell_weights(cell))
+            s[layer] = gru(weights_of(cell), s[layer - 1], s[layer])
         pairs = model.readout.weight @ torch.cat([s[-1], y, context]) + model.readout.bias
         out.append(torch.stack([torch.max(pairs[2 * i], pairs[2 * i + 1]) for i in range(d)]))
         alphas.append(torch.stack(alpha))
@@ -99,10 +80,7 @@ def parts(context, **options):
             weight.mul_(3)
         if context != "none":
             model.jumps.weight.mul_(4)
-    source = tokens(3, 6)
-    for row, length in enumerate(LENGTHS):
-        source[row, length:] = 0
-    return model, source, tokens(3, 5, seed=1)
+    return model, padded(LENGTHS), tokens(3, 5, seed=1)
 
 
 def by_hand(model, source, target):
@@ -118,13 +96,8 @@ def test_the_model_is_zhang_et_al(context):
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_the_last_token_alone_is_zhang_et_al(context):
-    """Two hypotheses a sentence, one of them dropped: the token computed by itself is the loops' last."""
     model, source, target = parts(context)
-    state = model.start(model.encode(source, torch.tensor(LENGTHS)), torch.tensor(LENGTHS))
-    model.advance(target[:, :4].repeat_interleave(2, 0), state)
-    state.select(torch.tensor([0, 3, 4]))
-    got = model.advance(target[:, 4:], state)
-    torch.testing.assert_close(got, by_hand(model, source, target)[:, 4:], rtol=0, atol=1e-12)
+    state = same_last_token(model, source, LENGTHS, target, by_hand(model, source, target))
     for row, length in enumerate(LENGTHS):
         _, weights = translate_by_hand(model, source[row, :length], target[row])
         torch.testing.assert_close(state.alignment[row, :length], weights[-1], rtol=0, atol=1e-12)
@@ -156,18 +129,8 @@ def test_the_source_is_not_copied_for_each_hypothesis():
 
 def test_it_trains_under_bf16():
     torch.manual_seed(0)
-    model = build(**system("source")).float().train()
-    loss_of, optimizer = TrainingLoss(model, 0.0), torch.optim.Adam(model.parameters(), lr=3e-3)
-    source, target = tokens(8, 5), tokens(8, 6, seed=1)
-    likelihoods = []
-    for _ in range(60):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss, likelihood = loss_of(source, torch.full((8,), 5), target, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        likelihoods.append(likelihood.item() / target.numel())
-    assert likelihoods[-1] < 0.3 * likelihoods[0]
+    model, source = build(**system("source")).float(), tokens(8, 5)
+    learns_in_bf16(model)
     state = model.start(model.encode(source, None), None)
     assert state.hidden.dtype == state.alignment.dtype == torch.float32
 

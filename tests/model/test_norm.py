@@ -15,7 +15,8 @@ from posnmt.model.registry import build_model, count_parameters
 from posnmt.testing import CHECKS
 from posnmt_position.absolute import sinusoids
 from posnmt_position.seam import Span
-from tests.support.attention_loops import attention_by_loops, linear, normalised
+from tests.support import loops
+from tests.support.loops import normalised
 from tests.support.tiny import (
     MODELS,
     NAMED,
@@ -32,22 +33,16 @@ from tests.support.tiny import (
 HEADS, D = 4, 16
 
 
-def matrix_and_bias(linear_layer, count):
-    return list(zip(linear_layer.weight.chunk(count), linear_layer.bias.chunk(count), strict=True))
-
-
 def self_attention(x, layer, causal):
-    q, k, v = matrix_and_bias(layer.attention.project, 3)
-    return attention_by_loops(x, x, q, k, v, layer.attention.output, HEADS, causal)
+    return loops.self_attention(x, layer.attention, HEADS, causal)
 
 
 def cross_attention(y, x, layer):
-    q, (k, v) = (layer.cross.query.weight, layer.cross.query.bias), matrix_and_bias(layer.cross.memory, 2)
-    return attention_by_loops(y, x, q, k, v, layer.cross.output, HEADS, causal=False)
+    return loops.cross_attention(y, x, layer.cross, HEADS)
 
 
 def feed_forward(x, layer):
-    return linear(linear(x, layer.feed_forward.fc1).clamp(min=0), layer.feed_forward.fc2)
+    return loops.feed_forward(x, layer.feed_forward)
 
 
 def with_drawn_norms(model):

@@ -14,7 +14,7 @@ from posnmt.model.registry import build_model
 from posnmt.translate.subwords import translate_subwords
 from posnmt_position.relative import Relative
 from posnmt_position.seam import Span, Stack
-from tests.support.attention_loops import normalised
+from tests.support.loops import normalised
 from tests.support.tiny import VOCABULARY, both, build, config, encoder, settings, tokens
 
 N19 = {"norm_epsilon": 1e-6, "embedding_init": "normal", "scale_embeddings": False}

@@ -14,8 +14,16 @@ from posnmt_position.absolute import Learned, Sinusoidal, sinusoids
 from posnmt_position.diagonal import collect, skew, spread, unskew
 from posnmt_position.relative import Relative
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.attention_loops import attention_by_loops, linear, normalised
-from tests.support.loops import scaled
+from tests.support.loops import (
+    attended,
+    cross_attention,
+    feed_forward,
+    linear,
+    normalised,
+    same_with_gradients,
+    scaled,
+    self_attention,
+)
 from tests.support.tiny import build, tokens
 
 STACK = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=32)
@@ -30,16 +38,10 @@ def relative_by_loops(q, k, v, keys, values, distance, causal, start=0):
     rows = []
     for i in range(len(q)):
         visible = [j for j in range(len(k)) if not causal or j <= start + i]
-        e = []
-        for j in visible:
-            w_k = keys[clipped(j - (start + i), distance) + distance]
-            e.append(q[i] @ (k[j] + w_k) / math.sqrt(q.shape[1]))
-        alpha = torch.stack(e).softmax(0)
-        z = torch.zeros_like(v[0])
-        for a, j in zip(alpha, visible, strict=True):
-            w_v = 0 if values is None else values[clipped(j - (start + i), distance) + distance]
-            z = z + a * (v[j] + w_v)
-        rows.append(z)
+        rel = [clipped(j - (start + i), distance) + distance for j in visible]
+        e = [q[i] @ (k[j] + keys[r]) / math.sqrt(q.shape[1]) for j, r in zip(visible, rel, strict=True)]
+        w_v = [0 if values is None else values[r] for r in rel]
+        rows.append(attended(e, [v[j] + w for j, w in zip(visible, w_v, strict=True)]))
     return torch.stack(rows)
 
 
@@ -63,13 +65,7 @@ def test_relative_is_shaw(causal, distance, with_values, short, monkeypatch):
             for b in range(2)
         ]
     )
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    inputs = [q, k, v, *view.parameters()]
-    for ours, theirs in zip(
-        torch.autograd.grad(got, inputs, upstream), torch.autograd.grad(want, inputs, upstream), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
+    same_with_gradients(got, want, [q, k, v, *view.parameters()])
 
 
 @pytest.mark.parametrize("values", [True, False])
@@ -190,27 +186,14 @@ def test_the_whole_model_is_a_post_norm_transformer():
     model, heads, d = build(system="transformer"), 4, 16
     source, target = tokens(1, 6)[0], tokens(1, 5, seed=1)[0]
 
-    def blocks(module, count):
-        return list(zip(module.weight.chunk(count), module.bias.chunk(count), strict=True))
-
-    def feed_forward(x, module):
-        return linear(linear(x, module.fc1).clamp(min=0), module.fc2)
-
     x = model.source.table.weight[source] * math.sqrt(d) + sinusoids(torch.arange(6), d)
     for layer in model.encoder:
-        q, k, v = blocks(layer.attention.project, 3)
-        attended = attention_by_loops(x, x, q, k, v, layer.attention.output, heads, causal=False)
-        x = normalised(x + attended, layer.attention_norm)
+        x = normalised(x + self_attention(x, layer.attention, heads, causal=False), layer.attention_norm)
         x = normalised(x + feed_forward(x, layer.feed_forward), layer.feed_forward_norm)
     y = model.target.table.weight[target] * math.sqrt(d) + sinusoids(torch.arange(5), d)
     for layer in model.decoder:
-        q, k, v = blocks(layer.attention.project, 3)
-        attended = attention_by_loops(y, y, q, k, v, layer.attention.output, heads, causal=True)
-        y = normalised(y + attended, layer.attention_norm)
-        k, v = blocks(layer.cross.memory, 2)
-        q = (layer.cross.query.weight, layer.cross.query.bias)
-        attended = attention_by_loops(y, x, q, k, v, layer.cross.output, heads, causal=False)
-        y = normalised(y + attended, layer.cross_norm)
+        y = normalised(y + self_attention(y, layer.attention, heads, causal=True), layer.attention_norm)
+        y = normalised(y + cross_attention(y, x, layer.cross, heads), layer.cross_norm)
         y = normalised(y + feed_forward(y, layer.feed_forward), layer.feed_forward_norm)
     torch.testing.assert_close(model(source[None], None, target[None])[0], y, rtol=0, atol=1e-12)
     torch.testing.assert_close(model.project(y), linear(y, model.output), rtol=0, atol=1e-12)

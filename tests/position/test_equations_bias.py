@@ -14,7 +14,7 @@ from posnmt.model.kernels.operands import Attention
 from posnmt_position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
 from posnmt_position.diagonal import staggered, summed, toeplitz
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.loops import same_with_gradients, scaled
+from tests.support.loops import attended, same_with_gradients, scaled
 from tests.support.tiny import both, build, config, decoder, encoder, tokens
 
 HEADS = 6
@@ -85,8 +85,8 @@ def attention_by_loops(q, k, v, bias, sees, start):
     rows = []
     for i in range(len(q)):
         visible = [j for j in range(len(k)) if sees(j - (start + i))]
-        e = torch.stack([q[i] @ k[j] / math.sqrt(q.shape[1]) + bias(j - (start + i)) for j in visible])
-        rows.append(sum(a * v[j] for a, j in zip(e.softmax(0), visible, strict=True)))
+        e = [q[i] @ k[j] / math.sqrt(q.shape[1]) + bias(j - (start + i)) for j in visible]
+        rows.append(attended(e, [v[j] for j in visible]))
     return torch.stack(rows)
 
 

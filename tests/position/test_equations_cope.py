@@ -12,7 +12,7 @@ from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.cope import Cope
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.loops import same_with_gradients, scaled
+from tests.support.loops import attended, same_with_gradients, scaled
 from tests.support.tiny import config, encoder
 
 
@@ -40,7 +40,7 @@ def row_by_loops(q, k, v, vectors, i, visible):
         if place > limit:
             place = torch.tensor(float(limit), dtype=torch.float64)
         e.append(scale * (q @ (k[j] + interpolated(vectors[0 if j <= i else 1], place))))
-    return sum(a * v[j] for a, j in zip(torch.stack(e).softmax(0), visible, strict=True))
+    return attended(e, [v[j] for j in visible])
 
 
 @pytest.mark.parametrize("positions", [2, 4, 64])  # few: most places are clamped

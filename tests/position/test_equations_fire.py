@@ -12,7 +12,7 @@ from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt_position.fire import Fire
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.loops import same_with_gradients, scaled
+from tests.support.loops import attended, same_with_gradients, scaled
 from tests.support.tiny import both, build, config, encoder, tokens
 
 
@@ -38,11 +38,6 @@ def bias_by_loops(view, h, i, j, farthest, first_threshold):
     return total
 
 
-def attention_by_loops(q, k, v, bias, visible):
-    e = torch.stack([q @ k[j] / math.sqrt(len(q)) + bias(j) for j in visible]).softmax(0)
-    return sum(a * v[j] for a, j in zip(e, visible, strict=True))
-
-
 @pytest.mark.parametrize("threshold", [4.5, 512.0])  # 4.5: later queries are past it
 @pytest.mark.parametrize(("start", "queries"), [(0, 9), (11, 1), (3, 4)])
 def test_fire_in_a_decoder(start, queries, threshold):
@@ -54,9 +49,8 @@ def test_fire_in_a_decoder(start, queries, threshold):
 
     def row(b, h, t):
         i = start + t
-        return attention_by_loops(
-            q[b, h, t], k[b, h], v[b, h], lambda j: bias_by_loops(view, h, i, j, i, threshold), range(i + 1)
-        )
+        e = [q[b, h, t] @ k[b, h, j] / math.sqrt(4) + bias_by_loops(view, h, i, j, i, threshold) for j in range(i + 1)]
+        return attended(e, v[b, h, : i + 1])
 
     want = torch.stack([row(b, h, t) for b in range(2) for h in range(3) for t in range(queries)]).view_as(got)
     same_with_gradients(got, want, [q, k, v, *view.parameters()])
@@ -74,13 +68,12 @@ def test_fire_in_an_encoder(threshold, padded):
     got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(0, 8, q.device, lengths), mask, False, 0.0))
 
     def row(b, h, i):
-        return attention_by_loops(
-            q[b, h, i],
-            k[b, h],
-            v[b, h],
-            lambda j: bias_by_loops(view, h, i, j, real[b] - 1, threshold),
-            range(real[b]),
-        )
+        last = real[b] - 1
+        e = [
+            q[b, h, i] @ k[b, h, j] / math.sqrt(4) + bias_by_loops(view, h, i, j, last, threshold)
+            for j in range(real[b])
+        ]
+        return attended(e, v[b, h, : real[b]])
 
     places = [(b, h, i) for b in range(2) for h in range(3) for i in range(real[b])]
     want = torch.stack([row(*place) for place in places])

@@ -13,42 +13,12 @@ from posnmt_position.recurrent.heads import RecurrentHeads, recurrent_width
 from posnmt_position.recurrent.scheme import Recurrent
 from posnmt_position.recurrent.sru import SimpleRecurrentUnit
 from posnmt_position.seam import Span, Stack
-from tests.support.loops import same_with_gradients
+from tests.support.loops import elman, gru, lstm, same_with_gradients, weights_of
 from tests.support.tiny import build, config, decoder, encoder, tokens
 
 ENCODER = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=32)
 DECODER = Stack(d_model=12, heads=3, layers=1, causal=True, max_length=32)
 LENGTHS = torch.tensor([5, 2, 4])
-
-
-def gates(network, x, h):
-    """The products of each gate with input and state, as PyTorch stacks them, each with its bias vector."""
-    given = network.weight_ih_l0 @ x + network.bias_ih_l0
-    own = network.weight_hh_l0 @ h + network.bias_hh_l0
-    return given, own
-
-
-def gru(network, x, state):
-    """Cho et al. 2014 as PyTorch has it: reset, update, new."""
-    (h,) = state
-    (r, z, n), (own_r, own_z, own_n) = (each.chunk(3) for each in gates(network, x, h))
-    r, z = torch.sigmoid(r + own_r), torch.sigmoid(z + own_z)
-    n = torch.tanh(n + r * own_n)
-    h = (1 - z) * n + z * h
-    return h, (h,)
-
-
-def lstm(network, x, state):
-    h, c = state
-    i, f, g, o = sum(gates(network, x, h)).chunk(4)
-    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    h = torch.sigmoid(o) * torch.tanh(c)
-    return h, (h, c)
-
-
-def elman(network, x, state):
-    h = torch.tanh(sum(gates(network, x, state[0])))
-    return h, (h,)
 
 
 def sru(network, x, state):
@@ -63,7 +33,17 @@ def sru(network, x, state):
     return r * c + (1 - r) * (highway[0] if highway else x), (c,)
 
 
-STEPS = {"gru": gru, "lstm": lstm, "elman": elman, "sru": sru}
+def of_pytorch(cell):
+    """A step of a cell whose output is the first part of its state."""
+
+    def step(network, x, state):
+        new = cell(weights_of(network, "_l0"), x, *state)
+        return (new[0], new) if isinstance(new, tuple) else (new, (new,))
+
+    return step
+
+
+STEPS = {"gru": of_pytorch(gru), "lstm": of_pytorch(lstm), "elman": of_pytorch(elman), "sru": sru}
 
 
 def run(cell, network, words, width):

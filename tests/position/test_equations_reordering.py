@@ -14,16 +14,10 @@ from posnmt_position.absolute import sinusoids
 from posnmt_position.directional import Directional
 from posnmt_position.reordering import Additional, Reordering
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.loops import same_with_gradients, scaled
+from tests.support.loops import attended, normalised, same_with_gradients, scaled
 from tests.support.tiny import build, config, decoder, encoder, tokens
 
 STACK = Stack(d_model=6, heads=3, layers=2, causal=False, max_length=32)
-
-
-def normalised(x, norm):
-    mean = sum(x) / len(x)
-    variance = sum((feature - mean) ** 2 for feature in x) / len(x)
-    return torch.stack([(f - mean) / torch.sqrt(variance + norm.eps) for f in x]) * norm.weight + norm.bias
 
 
 def penalties_by_loops(view, h, h_dash):
@@ -106,8 +100,8 @@ def test_directional_heads_see_one_side():
         for head in range(4):
             for i in range(lengths[b]):
                 seen = [j for j in range(lengths[b]) if (j <= i if head < 2 else j >= i)]
-                weights = torch.stack([q[b, head, i] @ k[b, head, j] / math.sqrt(2) for j in seen]).softmax(0)
-                want = sum(w * v[b, head, j] for w, j in zip(weights, seen, strict=True))
+                e = [q[b, head, i] @ k[b, head, j] / math.sqrt(2) for j in seen]
+                want = attended(e, [v[b, head, j] for j in seen])
                 torch.testing.assert_close(got[b, head, i], want, rtol=0, atol=1e-12)
     assert got.isfinite().all()  # padding queries too: what they give must not become NaN further up
     got.sum().backward()

@@ -15,7 +15,7 @@ from posnmt_position.absolute import Sinusoidal, sinusoids
 from posnmt_position.errors import PositionError
 from posnmt_position.rotary import Rope, Xpos
 from posnmt_position.seam import LayerPositions, Span, Stack
-from tests.support.loops import same_with_gradients
+from tests.support.loops import attended, same_with_gradients
 from tests.support.tiny import build, config, decoder, encoder, tokens
 
 HEADS, D, LENGTH = 2, 12, 7
@@ -47,7 +47,7 @@ def attention_by_loops(x, attention, causal, base, zeta_power, factor=1.0):
             q, k, v = (mixed[:, part * D + head * width : part * D + (head + 1) * width] for part in range(3))
             seen = range(i + 1 if causal else len(x))
             e = [product(q[i], k[j], (i - j) / factor, base, zeta_power) / math.sqrt(width) for j in seen]
-            heads.append(sum(w * v[j] for w, j in zip(torch.stack(e).softmax(0), seen, strict=True)))
+            heads.append(attended(e, [v[j] for j in seen]))
         rows.append(torch.cat(heads))
     return torch.stack(rows) @ attention.output.weight.T + attention.output.bias
 

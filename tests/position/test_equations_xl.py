@@ -13,7 +13,7 @@ from posnmt.model.kernels.operands import Attention
 from posnmt_position.diagonal import skew
 from posnmt_position.seam import LayerPositions, Span, Stack
 from posnmt_position.xl import TransformerXL
-from tests.support.loops import same_with_gradients, scaled
+from tests.support.loops import attended, same_with_gradients, scaled
 from tests.support.tiny import config, encoder
 
 HEADS, WIDTH, D = 3, 4, 12
@@ -41,7 +41,7 @@ def by_loops(q, k, v, view, head, causal, start):
                 dtype=torch.float64,
             )
             e.append((q[i] @ k[j] + q[i] @ (w_r @ r) + u @ k[j] + w @ (w_r @ r)) / math.sqrt(WIDTH))
-        rows.append(sum(a * v[j] for a, j in zip(torch.stack(e).softmax(0), seen, strict=True)))
+        rows.append(attended(e, [v[j] for j in seen]))
     return torch.stack(rows)
 
 

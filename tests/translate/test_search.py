@@ -17,6 +17,7 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from posnmt.translate.translator import Translator
+from tests.support.loops import greedy
 from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
@@ -29,25 +30,11 @@ def sources(count: int, seed: int = 0) -> list[list[int]]:
     return [tokens(1, length, seed=seed + place)[0].tolist() for place, length in enumerate(lengths)]
 
 
-@torch.inference_mode()
-def greedy_by_loops(model, source: list[int], limit: int) -> list[int]:
-    """One sentence, one whole forward pass a step."""
-    row, written = torch.tensor([[*source, EOS]]), [BOS]
-    while len(written) - 1 < limit:
-        logits = model.project(model(row, None, torch.tensor([written])))[0, -1]
-        logits[[PAD, UNK, BOS]] = -torch.inf
-        best = int(logits.argmax())
-        if best == EOS:
-            break
-        written.append(best)
-    return written[1:]
-
-
 @every_model
 def test_beam_1_is_greedy(model_part):
     model, texts = build(**model_part), sources(4)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=0)
-    wanted = [greedy_by_loops(model, text, limit=len(text)) for text in texts]
+    wanted = [greedy([model], text, limit=len(text)) for text in texts]
     for scored in (True, False):
         found = translate_subwords([model], texts, decode, CPU, scored=scored)
         assert [hypothesis.tokens for [hypothesis] in found] == wanted

@@ -26,6 +26,7 @@ from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.together import Groups, apart, blocks, in_blocks, joined
 from tests.support import corpus
 from tests.support.commands import refused, run
+from tests.support.loops import greedy
 from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")
@@ -40,26 +41,6 @@ def eager(model, more=2.5):
     return model
 
 
-@torch.inference_mode()
-def greedy_by_loops(model, source, limit, breaks, shortest):
-    """Several sentences, one whole forward pass a step."""
-    row, written = torch.tensor([[*source, EOS]]), [BOS]
-    while len(written) - 1 < limit:
-        logits = model.project(model(row, None, torch.tensor([written])))[0, -1]
-        begun = written[::-1].index(BREAK)  # the first symbol is one
-        done = written[1:].count(BREAK)
-        logits[[PAD, UNK]] = -torch.inf
-        if begun < max(1, shortest) or done == breaks:
-            logits[BREAK] = -torch.inf
-        if begun < max(1, shortest) or done < breaks:
-            logits[EOS] = -torch.inf
-        best = int(logits.argmax())
-        if best == EOS:
-            break
-        written.append(best)
-    return written[1:]
-
-
 @pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 def test_greedy_search_of_several_sentences(model_part):
     model = eager(build(**model_part))
@@ -72,7 +53,7 @@ def test_greedy_search_of_several_sentences(model_part):
         limit = int(1.5 * len(source)) + 2 * (number + 1)
         shortest = 2 if number else 0
         if number:
-            assert hypothesis.tokens == greedy_by_loops(model, source, limit, number, shortest)
+            assert hypothesis.tokens == greedy([model], source, limit, shortest, number)
         assert hypothesis.tokens.count(BREAK) == number or not hypothesis.ended
         assert hypothesis.ended == (len(hypothesis.tokens) < limit)
 
