@@ -1,4 +1,7 @@
-"""Two schemes in one stack: the logits are the sum of what each contributes alone, whatever the order of the list."""
+"""Schemes in one stack: the logits are the sum of what each contributes alone, whatever the order of the list.
+
+Lists of four schemes stand for the pairs in them: each pair that is accepted is in some list.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from posnmt.model.positions import SCHEMES, build, check
 from posnmt.model.state import LayerCache
 from posnmt_position.diagonal import toeplitz
 from posnmt_position.seam import LayerPosition, LayerPositions, Span, Stack
+from tests.support.covering import groups
 from tests.support.tiny import config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8
@@ -38,7 +42,12 @@ PAIRS = [
     for one, other in itertools.combinations([name for where, name in ALONE if where == side], 2)
     if accepted(side, one, other)
 ]
-every_pair = pytest.mark.parametrize(("side", "one", "other"), PAIRS)
+LISTS = [
+    (side, names) for side in STACKS for names in groups([pair for where, *pair in PAIRS if where == side], most=4)
+]
+every_list = pytest.mark.parametrize(
+    ("side", "names"), LISTS, ids=lambda each: each if each in STACKS else "+".join(each)
+)
 
 
 def schemes(side: str, *names: str):
@@ -74,9 +83,9 @@ def by_sums(found: list[LayerPosition], q, k, v, span, causal):
     return weights @ v + sum(view.values(weights, span) for view in found if view.values(weights, span) is not None)
 
 
-@every_pair
-def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
-    found, causal = views(schemes(side, one, other)), side == "decoder"
+@every_list
+def test_the_joined_logits_are_the_sum_of_each_alone(side, names):
+    found, causal = views(schemes(side, *names)), side == "decoder"
     torch.manual_seed(1)
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
     q, span = q * WIDTH**-0.5, Span(0, LENGTH, q.device)
@@ -89,9 +98,9 @@ def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
         torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 
-@every_pair
-def test_steps_blocks_and_the_order_of_the_list_change_nothing_in_a_layer(side, one, other, monkeypatch):
-    found, causal = views(schemes(side, one, other)), side == "decoder"
+@every_list
+def test_steps_blocks_and_the_order_of_the_list_change_nothing_in_a_layer(side, names, monkeypatch):
+    found, causal = views(schemes(side, *names)), side == "decoder"
     torch.manual_seed(1)
     layer = SelfAttention(HEADS * WIDTH, HEADS, 0.0, causal).double()
     x = torch.randn(2, LENGTH, HEADS * WIDTH, dtype=torch.float64, requires_grad=True)
@@ -127,21 +136,26 @@ def adds_to_words(scheme, span) -> bool:
     return torch.allclose(*added, rtol=0, atol=1e-12)
 
 
-@every_pair
-def test_embeddings_are_changed_in_the_order_of_the_list_which_counts_for_recurrences_alone(side, one, other):
-    found, span = schemes(side, one, other), Span(0, LENGTH, torch.device("cpu"))
+@every_list
+def test_embeddings_are_changed_in_the_order_of_the_list_which_counts_for_recurrences_alone(side, names):
+    found, span = schemes(side, *names), Span(0, LENGTH, torch.device("cpu"))
     x = torch.randn(2, LENGTH, HEADS * WIDTH, dtype=torch.float64)
+    adding = [name for name, scheme in zip(names, found, strict=True) if adds_to_words(scheme, span)]
+    assert {*names} - {*adding} <= {"recurrent", "recurrent-heads"}
     given = []
-    for order in (found, found[::-1]):
+    for order in (adding, adding[::-1]):
         y = x
-        for scheme in order:
-            y, _ = scheme.embed(y, span, None)
+        for name in order:
+            y, _ = found[names.index(name)].embed(y, span, None)
         given.append(y)
-    if all(adds_to_words(scheme, span) for scheme in found):
-        torch.testing.assert_close(given[1], given[0], rtol=0, atol=1e-12)
-    else:
-        assert {one, other} & {"recurrent", "recurrent-heads"}
+    torch.testing.assert_close(given[1], given[0], rtol=0, atol=1e-12)
     assert sum(bool(LayerPositions([view]).refining) for view in views(found)) < 2  # nor is there an order of those
+
+
+def test_every_pair_is_in_a_list_that_is_accepted():
+    """A scheme refuses others one by one, so that a list of pairs that are accepted is accepted."""
+    assert all(accepted(side, *names) for side, names in LISTS)
+    assert {(side, *pair) for side, names in LISTS for pair in itertools.permutations(names, 2)} >= {*PAIRS}
 
 
 def test_pairs_that_are_refused():
