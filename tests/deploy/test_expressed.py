@@ -38,7 +38,8 @@ EXPRESSED = {
 REFUSED = {
     "computes the embeddings from other words": [
         "rnn", "rnn-layers", "rnn-sru", "rr", "lstm", "lstm-full", "lstm-wide", "rnmt-cascade", "rpe-head",
-        "rpe-head-full", "mpr-head", "mpr-head-sru", "mpr-head-lstm", "recurrent-heads-alone", "pre-norm",
+        "rpe-head-full", "mpr-head", "mpr-head-sru", "mpr-head-lstm", "mpr-head-printed", "recurrent-heads-alone",
+        "pre-norm",
     ],
     "changes what the parts of a layer read": [
         "additional-pe", "additional-alone", "re-encoder", "re-decoder", "re-both", "re-both-without-decoder",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -176,6 +177,51 @@ def test_recurrent_heads_are_c19b(layout, width, cell, stack):
     same_with_gradients(real(got), torch.stack(rows), [x, *scheme.parameters()])
 
 
+def printed(scheme, cell, row, direction):
+    """C19b eq. 6 as printed, in one direction: r_j = tanh(f(x_j, r_{j-1}) W_r + b_r), r_0 = 0."""
+    network, linear = scheme.network.cells[direction], scheme.network.projections[direction]
+    names = {f"{kind}_l0": getattr(network, kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+    weights = SimpleNamespace(**names)  # as a layer calls them
+    r = memory = torch.zeros(len(linear.weight), dtype=torch.float64)
+    outputs = []
+    for word in row:
+        h, state = STEPS[cell](weights, word, (r, memory) if cell == "lstm" else (r,))
+        memory = state[-1]
+        r = torch.stack([torch.tanh(w @ h + b) for w, b in zip(linear.weight, linear.bias, strict=True)])
+        outputs.append(r)
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("stack", [ENCODER, DECODER], ids=["encoder", "decoder"])
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+def test_equation_6_as_printed(cell, stack):
+    torch.manual_seed(5)
+    scheme = RecurrentHeads(
+        stack, RecurrentHeads.Settings(layout="rpe", width=8, cell=cell, feedback="output")
+    ).double()
+    for linear in scheme.network.projections:
+        torch.nn.init.normal_(linear.bias)
+    x = torch.randn(3, 5, 12, dtype=torch.float64, requires_grad=True)
+    got, _ = scheme.embed(x, Span(0, 5, x.device, LENGTHS), None)
+    rows = []
+    for row, length in zip(x[..., 4:], LENGTHS.tolist(), strict=True):
+        directions = [printed(scheme, cell, row[:length], 0)]
+        if not stack.causal:
+            directions.append(printed(scheme, cell, row[:length].flip(0), 1).flip(0))
+        rows.append(torch.cat(directions, dim=-1))
+    same_with_gradients(real(got[..., 4:]), torch.cat(rows), [x, *scheme.parameters()])
+
+
+def test_what_equation_6_as_printed_adds_to_a_base_model():
+    """+MPRHead and +RPEHead (C19b Table 1: + 0.37 M, + 0.49 M): the encoder has two W_r of half the width."""
+    stacks = [Stack(512, 8, 6, causal, 1024) for causal in (False, True)]
+    for layout, state, output in (("mpr", 361_984, 329_216), ("rpe", 565_120, 513_920)):
+        for feedback, count in (("state", state), ("output", output)):
+            options = RecurrentHeads.Settings(layout=layout, feedback=feedback)
+            schemes = [RecurrentHeads(stack, options) for stack in stacks]
+            assert sum(weight.numel() for scheme in schemes for weight in scheme.parameters()) == count
+
+
 @pytest.mark.parametrize("system", ["rpe-head", "mpr-head"])
 def test_a_head_of_the_first_layer_sees_its_own_slice(system):
     """Features of head h reach only head h of the first layer's attention, and every head of the second's."""
@@ -240,10 +286,13 @@ def test_under_autocast_outputs_keep_the_type_of_the_embeddings(cell, bidirectio
 
 
 @pytest.mark.parametrize("stack", [ENCODER, DECODER], ids=["encoder", "decoder"])
-@pytest.mark.parametrize("cell", STEPS)
-def test_recurrent_heads_train_and_go_on_under_autocast(cell, stack):
+@pytest.mark.parametrize(
+    ("cell", "feedback"),
+    [*((cell, "state") for cell in STEPS), ("elman", "output"), ("gru", "output"), ("lstm", "output")],
+)
+def test_recurrent_heads_train_and_go_on_under_autocast(cell, feedback, stack):
     torch.manual_seed(6)
-    scheme = RecurrentHeads(stack, RecurrentHeads.Settings(cell=cell))
+    scheme = RecurrentHeads(stack, RecurrentHeads.Settings(cell=cell, feedback=feedback))
     x = torch.randn(2, 6, 12, requires_grad=True)
     wide, _ = scheme.embed(x, Span(0, 6, x.device), None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -290,6 +339,10 @@ HEADS = {"scheme": "recurrent-heads"}
         (
             encoder({**HEADS, "layout": "rpe", "width": 6}),
             "recurrent-heads in layout rpe needs a width that is a multiple of 4, the width of a head; got 6",
+        ),
+        (
+            encoder({**HEADS, "cell": "sru", "feedback": "output"}),
+            "recurrent-heads cannot feed the output of sru back: it reads no hidden state; leave feedback: output out",
         ),
         (
             encoder({**HEADS, "width": 6}),

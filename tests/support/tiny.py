@@ -46,6 +46,7 @@ NAMED: dict[str, dict[str, Any]] = {
     "rpe-head-full": both({"scheme": "recurrent-heads", "layout": "rpe", "cell": "gru", "head_projection": "full"}),
     "mpr-head-sru": both({"scheme": "recurrent-heads", "width": 12, "cell": "sru"}),
     "mpr-head-lstm": both({"scheme": "recurrent-heads", "cell": "lstm"}),
+    "mpr-head-printed": both({"scheme": "recurrent-heads", "cell": "lstm", "feedback": "output"}),
     "sru-forward": {"system": "sru", "options": {"bidirectional": False}},
     "relative-sinusoidal-head": both({"scheme": "relative", "vectors": "sinusoidal", "frequencies": "head"}),
     "relative-near": both({"scheme": "relative", "distance": 2}),

@@ -35,9 +35,9 @@ class Recurrence(nn.Module):
         output, after = run_network(self.forward_network, x, _unfold(carry))
         if self.backward_network is None:
             return output, _fold(after)
-        places = _reversed_places(x, span)
-        backward, _ = run_network(self.backward_network, _Permutation.apply(x, places))
-        return torch.cat([output, _Permutation.apply(backward, places)], dim=-1), None
+        places = reversed_places(x, span)
+        backward, _ = run_network(self.backward_network, permuted(x, places))
+        return torch.cat([output, permuted(backward, places)], dim=-1), None
 
 
 class _Permutation(torch.autograd.Function):
@@ -57,7 +57,13 @@ class _Permutation(torch.autograd.Function):
         return grad, None
 
 
-def _reversed_places(x: Tensor, span: Span) -> Tensor:
+def permuted(x: Tensor, places: Tensor) -> Tensor:
+    """The tokens of x [B,T,i] at `places` [B x T] of all rows, a permutation that is its own inverse."""
+    moved: Tensor = _Permutation.apply(x, places)
+    return moved
+
+
+def reversed_places(x: Tensor, span: Span) -> Tensor:
     """[B x T] the index of each token of x in reversed rows, in which padding keeps its place."""
     last = span.length - 1 if span.lengths is None else span.lengths[:, None] - 1
     reversed_places = torch.where(span.before <= last, last - span.before, span.before)

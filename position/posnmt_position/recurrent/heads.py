@@ -15,6 +15,7 @@ from posnmt_position.absolute import Sinusoidal
 from posnmt_position.linear import Linear
 from posnmt_position.options import Options, option
 from posnmt_position.recurrent.cells import Cell, Recurrence
+from posnmt_position.recurrent.feedback import FeedbackRecurrence, projection
 from posnmt_position.seam import Carry, LayerPosition, Scheme, Span, Stack, clashes
 
 SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
@@ -46,7 +47,8 @@ class RecurrentHeads(Scheme):
     with sinusoids of width d_p; the network is bidirectional in the encoder (d_r / 2 each) and forward in the decoder.
     The paper prints eq. 6 as `r_j = tanh(f_RNN(x^r_j, r_{j-1}) W_r + b_r)`, which feeds r_{j-1}, the output of the
     projection, back. Here the network recurs on its own hidden state, with the projection on top: otherwise GRU, LSTM
-    and SRU, which the paper names for f_RNN, would not be the networks of their papers.
+    and SRU, which the paper names for f_RNN, would not be the networks of their papers. `feedback: output` is eq. 6 as
+    printed (`FeedbackRecurrence`).
 
     Layout `rpe`: the stack reads [P ; R], so that entire heads are recurrent (section 4.1); d_r is a multiple of the
     width of a head. Layout `mpr`: P and R are cut into H pieces each, and the stack reads [P^1 R^1 ... P^H R^H] (eq.
@@ -74,6 +76,11 @@ class RecurrentHeads(Scheme):
             "in C19b",
         )
         cell: Cell = option("elman", help="elman, gru, lstm or sru")
+        feedback: Literal["state", "output"] = option(
+            "state",
+            help="what the network reads of the word before: its own hidden state, or the output r of C19b eq. 6 as "
+            "printed, for which each direction has its own W_r; not with sru",
+        )
         head_projection: Literal["separate", "full"] = option(
             "separate", help="separate: a head of the first layer projects its own slice; full: all features"
         )
@@ -84,10 +91,13 @@ class RecurrentHeads(Scheme):
         self.width = recurrent_width(stack, settings)
         placed = stack.d_model - self.width
         self.positions = Sinusoidal(Stack(placed, 1, 1, stack.causal, stack.max_length), Sinusoidal.Settings())
-        self.network = Recurrence(settings.cell, self.width, self.width, bidirectional=not stack.causal)
-        self.project = Linear(self.width, self.width)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.network: nn.Module
+        self.project: Linear | None = None  # which a network that reads its output has inside
+        if settings.feedback == "output" and settings.cell != "sru":
+            self.network = FeedbackRecurrence(settings.cell, self.width, bidirectional=not stack.causal)
+        else:
+            self.network = Recurrence(settings.cell, self.width, self.width, bidirectional=not stack.causal)
+            self.project = projection(self.width)
         self.first = OwnSlice(stack) if settings.head_projection == "separate" else None
 
     @classmethod
@@ -103,6 +113,8 @@ class RecurrentHeads(Scheme):
             )
         if settings.layout == "mpr" and width % heads:
             faults.append(f"in layout mpr needs a width that {heads} heads share evenly; got {width}")
+        if settings.cell == "sru" and settings.feedback == "output":
+            faults.append("cannot feed the output of sru back: it reads no hidden state; leave feedback: output out")
         if (d - width) % 2:
             faults.append(f"needs an even d_model - width for the sinusoids; {d} - {width} = {d - width} is odd")
         if not stack.causal and width % 2:
@@ -114,7 +126,7 @@ class RecurrentHeads(Scheme):
         words, recurrent = x.split([x.shape[-1] - self.width, self.width], dim=-1)
         placed, _ = self.positions.embed(words, span, None)
         states, carry = self.network(recurrent, span, carry)
-        states = self.project(states).tanh().to(placed.dtype)
+        states = (states if self.project is None else self.project(states).tanh()).to(placed.dtype)
         if self.layout == "rpe":
             return torch.cat([placed, states], dim=-1), carry
         pieces = [part.unflatten(-1, (self.heads, -1)) for part in (placed, states)]
