@@ -225,3 +225,19 @@ def test_reservoir_is_uniform_seeded_and_keeps_a_short_stream() -> None:
             counts[item] += 1
     # each of 20 items is expected 500 times, with a standard deviation of 19
     assert max(abs(count - 500) for count in counts) < 100
+
+
+def test_a_bpe_vocabulary_counts_characters_and_merges() -> None:
+    """R19 counts merges, `subword.vocabulary` entries: so many merges less as the text has characters."""
+    sentences = [
+        f"{word} {other}" for word in ("lower", "lowest", "newer", "newest") for other in ("low", "new", "wide")
+    ]
+    pieces = learned(30, sentences=sentences).pieces[4:]
+    characters = {"\u2581", *"".join(sentences).replace(" ", "")}
+    merged = [piece for piece in pieces if len(piece) > 1]
+    assert len(pieces) == 30
+    assert {piece for piece in pieces if len(piece) == 1} == characters
+    assert len(merged) == 30 - len(characters)
+    for number, piece in enumerate(merged):  # each joins two entries that were there before it
+        known = {*characters, *merged[:number]}
+        assert any(piece[:cut] in known and piece[cut:] in known for cut in range(1, len(piece)))

@@ -214,3 +214,36 @@ def test_every_attention_path_agrees_with_the_plain_one(system, monkeypatch):
 
     for plain, fused in zip(run(1 << 20), run(0), strict=True):
         torch.testing.assert_close(plain, fused, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_the_sign_of_the_distance_only_renames_features_of_a_head(side, values):
+    """R19 eq. 3 and 8 read: query minus key, eq. 4: key minus query. Sines change their sign, cosines do not.
+
+    A model whose queries, keys and values have the other sign in these features, as has what reads the values, is the
+    same function; and weights that start symmetrically around 0 are as probable.
+    """
+    scheme = {"scheme": "relative", "vectors": "sinusoidal", "distance": 3, "values": values}
+    part = {name: {"position": [scheme]} for name in ("encoder", "decoder")}
+    ours, printed = build(**part), build(**part)
+    printed.load_state_dict(ours.state_dict())
+    layers, views = getattr(printed, side), getattr(printed, f"{side}_views")
+    sines = torch.tensor([-1.0, 1.0] * 8, dtype=torch.float64)  # of each head: sin, cos, sin, cos
+    source, target = tokens(2, 9), tokens(2, 7, seed=1)
+    want = ours(source, None, target)
+    for view in views:
+        for each in view.biasing:
+            each.keys.copy_(each.keys.flip(0))  # of the distance i - j
+            if values:
+                each.additions.copy_(each.additions.flip(0))
+    assert (printed(source, None, target) - want).abs().max() > 1e-3
+    with torch.no_grad():
+        for layer in layers:
+            attention = layer.attention
+            parts = sines.repeat(3) if values else torch.cat([sines.repeat(2), torch.ones(16)])
+            attention.project.weight.mul_(parts[:, None])
+            attention.project.bias.mul_(parts)
+            if values:
+                attention.output.weight.mul_(sines)
+    torch.testing.assert_close(printed(source, None, target), want, rtol=0, atol=1e-12)

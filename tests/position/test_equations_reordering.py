@@ -30,6 +30,18 @@ def penalties_by_loops(view, h, h_dash):
     return torch.stack([torch.sigmoid(sum(view.penalty.weight[a, b] * inner[b] for b in range(d))) for a in range(d)])
 
 
+def test_counting_from_1_changes_elementwise_products_alone():
+    """C19a counts words from 1: inner products of sinusoids stay as they are, those of `PE * PP` (eq. 7) do not."""
+    torch.manual_seed(3)
+    from_0, from_1 = (sinusoids(torch.arange(first, first + 9), 6).double() for first in (0, 1))
+    torch.testing.assert_close(from_1 @ from_1.mT, from_0 @ from_0.mT, rtol=0, atol=1e-6)
+    penalties = torch.rand(9, 6, dtype=torch.float64)
+    first, second = from_0 * penalties, from_1 * penalties
+    assert (second @ second.mT - first @ first.mT).abs().max() > 0.1
+    assert (first[0, ::2] == 0).all()  # the sines of the first word, whatever the penalties
+    assert (second[0, ::2] != 0).all()
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize("kind", [Reordering, Additional])
