@@ -58,6 +58,9 @@ REFUSED = {
     ],
     "DeepNorm": ["deepnorm"],
     "is in some of the layers alone": ["by-layer"],
+    "in attention to the source, which has no positions there": [
+        "cross-relative", "cross-rope-fire", "cross-by-layer",
+    ],
 }  # fmt: skip
 """Part of the reason → models."""
 

@@ -71,6 +71,19 @@ NAMED: dict[str, dict[str, Any]] = {
         side: {"layers": 3, "position": [{"scheme": "rope", "layers": [0, 1]}, {"scheme": "relative", "layers": [2]}]}
         for side in ("encoder", "decoder")
     },
+    "cross-relative": {**encoder({"scheme": "rope"}), "decoder": {"cross": [{"scheme": "relative", "distance": 3}]}},
+    "cross-rope-fire": {
+        "norm": "pre",
+        "encoder": {"position": [{"scheme": "alibi"}]},
+        "decoder": {
+            "position": [{"scheme": "rope"}],
+            "cross": [{"scheme": "rope"}, {"scheme": "fire", "threshold": 4}],
+        },
+    },
+    "cross-by-layer": {
+        "encoder": {"position": [{"scheme": "relative"}]},
+        "decoder": {"cross": [{"scheme": "t5-bias", "layers": [1]}, {"scheme": "kerple", "layers": [0, 1]}]},
+    },
     "pre-norm": {
         "norm": "pre",
         "encoder": {"position": [{"scheme": "recurrent-heads"}, {"scheme": "reordering"}]},
@@ -104,7 +117,9 @@ def settings(**model: Any) -> Model:
 def build(seed: int = 0, **model: Any) -> TranslationModel:
     """A tiny model in float64, in evaluation mode."""
     torch.manual_seed(seed)
-    return build_model(settings(**model), VOCABULARY, VOCABULARY).double().eval()
+    built = build_model(settings(**model), VOCABULARY, VOCABULARY).double().eval()
+    built.learn_lengths(13, 10)
+    return built
 
 
 def fill_by_formula(model: torch.nn.Module) -> None:

@@ -38,7 +38,12 @@ CLIP = 0.3
 ALONE = ["train.precision=fp64", "model.dropout=0.0", f"train.clip={CLIP}", "train.steps=8"]
 SHARED = [*ALONE, "train.shard=true"]
 RELATIVE, REORDERING = [], ["model.system=re-both", "model.tie_embeddings=all", "train.accumulate=2"]
-RECURRENT = ["model.system=mpr-head", "model.norm=pre", "model.init=small-output"]
+RECURRENT = [
+    "model.system=mpr-head",
+    "model.norm=pre",
+    "model.init=small-output",
+    "model.decoder.cross=[{scheme: kerple}]",
+]
 OTHER = ["model.system=rnn-nmt", "model.encoder.layers=1", "model.decoder.layers=1"]
 
 
