@@ -178,15 +178,9 @@ def analyse(
     references: tuple[Path, ...],
     outputs: tuple[str, ...],
     out: Path,
-    bin_edges: str | None,
     scores: tuple[str, ...],
     likelihood: Path | None,
     swapped: tuple[str, ...],
-    judged: tuple[str, ...],
-    samples: int,
-    significance: bool,
-    correction: str,
-    seed: int,
     examples: str,
     **options: Any,
 ) -> None:
@@ -214,12 +208,9 @@ def analyse(
 
     shown, systems = parse_examples(examples), parse_outputs(outputs)
     swapped_outputs, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
-    settings = Settings(
-        bin_edges=None if bin_edges is None else parse_edges(bin_edges),
-        judged=parse_judged(judged),
-        resampling=Resampling(samples, seed, significance, correction),
-        **options,
-    )
+    resampling = Resampling(**{name: options.pop(name) for name in ("samples", "seed", "significance", "correction")})
+    edges, judged = options.pop("bin_edges"), parse_judged(options.pop("judged"))
+    settings = Settings(bin_edges=edges and parse_edges(edges), judged=judged, resampling=resampling, **options)
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
         by_position = None if likelihood is None else read_report(likelihood)

@@ -34,7 +34,7 @@ def condition() -> None:
 )
 @click.option("--lexicon", type=int, default=None, help="stems in the dictionary, 40 to 20,000; default: 120")
 @click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
-def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
+def artificial(out: Path, **options: Any) -> None:
     """Make an artificial language pair: subject-verb-object to verb-final with inflection, with exact references.
 
     Sentences can have any length. Writes train, dev, test and test-long (.source, .target, .align) and manifest.json.
@@ -45,20 +45,14 @@ def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) 
     """
     from posnmt.corpora.artificial.pairs import command
 
-    size = {} if lexicon is None else {"lexicon": lexicon}
-    command(out, reordering=reordering, **options, **size)
+    command(out, **{name: value for name, value in options.items() if value is not None})
     click.echo(str(out))
 
 
 @condition.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the reordered texts")
 @click.option(
-    "--apply",
-    "applied",
-    multiple=True,
-    required=True,
-    metavar="NAME=FILE",
-    help="text to reorder; repeat it for each text",
+    "--apply", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; repeat it for each text"
 )
 @click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
 @click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
@@ -75,17 +69,7 @@ def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) 
 @click.option(
     "--passes", type=click.IntRange(min=1), default=3, show_default=True, help="passes over the pairs while learning"
 )
-def reorder(
-    out: Path,
-    applied: tuple[str, ...],
-    source: Path | None,
-    target: Path | None,
-    alignment: Path | None,
-    model: Path | None,
-    program: str | None,
-    seed: int,
-    passes: int,
-) -> None:
+def reorder(out: Path, **options: Any) -> None:
     """Pre-reordering: put the words of source texts into the order of the target language.
 
     Learns the order from a parallel text with word alignments, and applies it to other texts: training, dev and test
@@ -96,10 +80,10 @@ def reorder(
              --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
     """
     from posnmt.base.progress import Display
-    from posnmt.corpora.conditions.reorder.command import command
+    from posnmt.corpora.conditions.reorder.command import Reordering, command
 
     with Display() as display:
-        command(out, applied, source, target, alignment, model, program, seed, passes, display)
+        command(out, Reordering(**options), display)
     click.echo(str(out))
 
 

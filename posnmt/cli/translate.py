@@ -201,19 +201,7 @@ def _names(given: dict[str, Any]) -> list[str]:
 @_TO
 @allow_plugins
 def score(
-    runs: tuple[Path, ...],
-    source: Path,
-    target: Path,
-    by_position: bool,
-    documents: Path | None,
-    out: Path | None,
-    baseline: str | None,
-    swap: bool,
-    shift: int | None,
-    checkpoint: str,
-    interpolate: float | None,
-    positions: tuple[str, ...],
-    to: str | None,
+    runs: tuple[Path, ...], by_position: bool, interpolate: float | None, positions: tuple[str, ...], **options: Any
 ) -> None:
     """Print the natural log-probability of each target line given its source line, computed in one forward pass.
 
@@ -229,16 +217,13 @@ def score(
         with loading():
             from posnmt.cli.likelihood import Request, score_by_position
 
-        score_by_position(runs, Request(source, target, documents, out, swap, shift, baseline, checkpoint, changes, to))
+        score_by_position(runs, Request(**options, positions=changes))
         return
-    with_positions = {
-        "--documents": documents, "--out": out, "--baseline": baseline, "--swap": swap, "--shift": shift,
-    }  # fmt: skip
-    if given := [name for name, value in with_positions.items() if value]:
+    if given := [f"--{name}" for name in ("documents", "out", "baseline", "swap", "shift") if options[name]]:
         raise UserError("this needs --by-position", ", ".join(given), "add --by-position, or leave it out")
     if len(runs) > 1:
         raise UserError("several runs need --by-position", "RUN", "name one run, or add --by-position")
     with loading():
         from posnmt.translate.command import score_files
 
-    score_files(runs[0], source, target, checkpoint, changes, to)
+    score_files(runs[0], options["source"], options["target"], options["checkpoint"], changes, options["to"])

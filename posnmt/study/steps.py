@@ -190,26 +190,27 @@ def swap(context: Context) -> None:
 
 def reorder_model(context: Context) -> None:
     """Learn a pre-orderer from a training text, with its own alignments if it has any, else with those of eflomal."""
-    from posnmt.corpora.conditions.reorder.command import command
+    from posnmt.corpora.conditions.reorder.command import Reordering, command
 
     work, text = _work_folder(context), context.inputs["train"]
     alignment = text / "align" if (text / "align").exists() else None
     applied = [f"sample={text / 'source'}"]
     seed = context.settings["seed"]
-    command(work / "made", applied, text / "source", text / "target", alignment, seed=seed, display=_Progress(context))
+    asked = Reordering(applied, text / "source", text / "target", alignment, seed=seed)
+    command(work / "made", asked, _Progress(context))
     _move_results(context, work, {"made/model.json": "model.json", "made/manifest.json": "manifest.json"})
 
 
 def reorder(context: Context) -> None:
     """Reorder the words of a corpus' source, and of its swapped copies, into target order."""
-    from posnmt.corpora.conditions.reorder.command import command
+    from posnmt.corpora.conditions.reorder.command import Reordering, command
 
     work, text = _work_folder(context), context.inputs["text"]
     sources = [
         path.name for path in sorted(text.iterdir()) if path.name == "source" or path.name.startswith("swapped-")
     ]
     applied = [f"{name}={text / name}" for name in sources]
-    command(work / "made", applied, model=context.inputs["model"] / "model.json", display=_Progress(context))
+    command(work / "made", Reordering(applied, model=context.inputs["model"] / "model.json"), _Progress(context))
     for other in ("target", "documents"):
         if (text / other).exists():
             shutil.copyfile(text / other, context.folder / other)

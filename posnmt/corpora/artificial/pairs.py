@@ -141,38 +141,59 @@ def write(
         return files.finish("artificial", parameters, {name: statistics(pairs) for name, pairs in sets.items()})
 
 
-def command(
-    out: str | Path,
-    train: int = 20_000,
-    dev: int = 500,
-    test: int = 1_000,
-    min_length: int = 3,
-    max_length: int = 14,
-    test_max_length: int = 42,
-    seed: int = 1,
-    reordering: str | float = "mixed",
-    lexicon: int = DEFAULT_SIZE,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Design:
+    """The corpus of `posnmt condition artificial`, with its defaults.
+
+    Attributes:
+        train, dev, test: pairs; `test-long` has as many as `test`.
+        min_length, max_length: source words in `train` and `dev`.
+        test_max_length: source words in `test`, which is uniform from `min_length` on. `test-long` has only lengths
+            above `max_length`, and is omitted if there are none.
+        seed, reordering, lexicon: see `generate`.
+    """
+
+    train: int = 20_000
+    dev: int = 500
+    test: int = 1_000
+    min_length: int = 3
+    max_length: int = 14
+    test_max_length: int = 42
+    seed: int = 1
+    reordering: str | float = "mixed"
+    lexicon: int = DEFAULT_SIZE
+
+    def splits(self) -> dict[str, Split]:
+        """The sets by name.
+
+        Raises:
+            UserError: tests would be shorter than the training text.
+        """
+        longest, longest_test = self.max_length, self.test_max_length
+        if longest_test < longest:
+            raise UserError(
+                f"the longest test length, {longest_test}, is below the longest training length, {longest}",
+                "test_max_length",
+                f"choose at least {longest}",
+            )
+        splits = {
+            "train": Split(self.train, self.min_length, longest),
+            "dev": Split(self.dev, self.min_length, longest),
+            "test": Split(self.test, self.min_length, longest_test),
+        }
+        if longest_test > longest:
+            splits["test-long"] = Split(self.test, longest + 1, longest_test)
+        return splits
+
+
+def command(out: str | Path, **options: Any) -> dict[str, Any]:
     """Write the corpus of `posnmt condition artificial`; return the manifest.
 
-    `train` and `dev` have `min_length` to `max_length` source words. The lengths of `test` are uniform from
-    `min_length` to `test_max_length`. `test-long` has as many pairs as `test`, all longer than `max_length`; it is
-    omitted if there are no such lengths.
+    Args:
+        options: fields of `Design`.
     """
-    if test_max_length < max_length:
-        raise UserError(
-            f"the longest test length, {test_max_length}, is below the longest training length, {max_length}",
-            "test_max_length",
-            f"choose at least {max_length}",
-        )
-    splits = {
-        "train": Split(train, min_length, max_length),
-        "dev": Split(dev, min_length, max_length),
-        "test": Split(test, min_length, test_max_length),
-    }
-    if test_max_length > max_length:
-        splits["test-long"] = Split(test, max_length + 1, test_max_length)
-    return write(out, splits, seed, reordering=reordering, lexicon=lexicon)
+    design = Design(**options)
+    return write(out, design.splits(), design.seed, reordering=design.reordering, lexicon=design.lexicon)
 
 
 def statistics(pairs: Iterable[Pair]) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.cli.main import main
 from posnmt.corpora.artificial.pairs import generate
-from posnmt.corpora.conditions.reorder.command import Parallel, command, external
+from posnmt.corpora.conditions.reorder.command import Parallel, Reordering, command, external
 from posnmt.corpora.conditions.reorder.preorder import LONGEST, SHORTEST
 
 
@@ -31,9 +31,9 @@ def corpus(tmp_path):
     return files
 
 
-def make(out, corpus, **options):
+def make(out, corpus, display=None, **options):
     given = {"source": corpus["source"], "target": corpus["target"], "alignment": corpus["align"], **options}
-    return command(out, given.pop("apply", [f"test.source={corpus['text']}"]), **given)
+    return command(out, Reordering(given.pop("apply", [f"test.source={corpus['text']}"]), **given), display)
 
 
 def lines(path):
@@ -85,7 +85,7 @@ def test_same_seed_same_bytes(tmp_path, corpus):
 def test_a_model_reorders_later_as_it_did_at_once(tmp_path, corpus):
     apply = [f"test.source={corpus['text']}"]
     first = make(tmp_path / "first", corpus, passes=1)
-    later = command(tmp_path / "later", apply, model=tmp_path / "first" / "model.json")
+    later = command(tmp_path / "later", Reordering(apply, model=tmp_path / "first" / "model.json"))
     assert lines(tmp_path / "later" / "test.source") == lines(tmp_path / "first" / "test.source")
     assert "held_out" not in later["statistics"]
     measured = make(tmp_path / "measured", corpus, model=tmp_path / "first" / "model.json")
@@ -119,7 +119,8 @@ def test_another_program_reorders(tmp_path, corpus):
     facts = manifest["statistics"]["held_out"]
     assert facts["tau_after"] == -facts["tau_before"]
     assert facts["changed"] == 1
-    assert command(tmp_path / "alone", [f"x={corpus['text']}"], program=REVERSE)["statistics"].keys() == {"files"}
+    alone = command(tmp_path / "alone", Reordering([f"x={corpus['text']}"], program=REVERSE))
+    assert alone["statistics"].keys() == {"files"}
 
 
 def test_repeated_words_keep_their_order():
@@ -148,7 +149,7 @@ def test_sentences_that_can_be_reordered_in_time_are_learned_from():
 )  # fmt: skip
 def test_a_program_that_breaks_the_text_is_refused(tmp_path, corpus, code, where, what):
     with pytest.raises(UserError, match=what) as caught:
-        command(tmp_path / "out", [f"x={corpus['text']}"], program=program(code))
+        command(tmp_path / "out", Reordering([f"x={corpus['text']}"], program=program(code)))
     assert f"{where})" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -212,11 +213,11 @@ def test_too_few_pairs(tmp_path, corpus):
 
 def test_an_unsegmented_text_to_reorder_is_said(tmp_path, corpus, capsys):
     write(corpus["text"], ["これは長い文です。"] * 5)
-    command(tmp_path / "out", [f"x={corpus['text']}"], program="cat")
+    command(tmp_path / "out", Reordering([f"x={corpus['text']}"], program="cat"))
     assert "nearly every line" in capsys.readouterr().err
     assert lines(tmp_path / "out" / "x") == ["これは長い文です。"] * 5
     write(corpus["text"], ["これは長い文 です。ほんとうに"] * 5)
-    command(tmp_path / "other", [f"x={corpus['text']}"], program="cat")
+    command(tmp_path / "other", Reordering([f"x={corpus['text']}"], program="cat"))
     assert "is Japanese without blanks between words: separate words" in capsys.readouterr().err
 
 

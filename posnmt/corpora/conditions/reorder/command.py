@@ -60,18 +60,46 @@ class Parallel:
         ]
 
 
-def command(
-    out: str | Path,
-    apply: Sequence[str],
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    alignment: str | Path | None = None,
-    model: str | Path | None = None,
-    program: str | None = None,
-    seed: int = 1,
-    passes: int = PASSES,
-    display: Display | None = None,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Reordering:
+    """What `posnmt condition reorder` is asked for.
+
+    Attributes:
+        apply: `NAME=FILE`, texts to reorder.
+        source, target: sentence pairs to learn from, or only to measure on if there is a model or a program.
+        alignment: their word alignments; default: computed by eflomal.
+        model: an existing model.
+        program: a shell command that reorders instead, which reads lines and writes them reordered.
+        seed: seed of the choice of held-out pairs and of learning.
+        passes: number of passes over the pairs while learning.
+
+    Raises:
+        UserError: options that contradict each other.
+    """
+
+    apply: Sequence[str]
+    source: str | Path | None = None
+    target: str | Path | None = None
+    alignment: str | Path | None = None
+    model: str | Path | None = None
+    program: str | None = None
+    seed: int = 1
+    passes: int = PASSES
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.target is None):
+            raise UserError("only one side of a parallel text is named", "--source, --target", "name both, or neither")
+        if self.model is not None and self.program is not None:
+            raise UserError("a model and a command cannot be combined", "--model, --command", "leave one out")
+        if self.source is None and self.alignment is not None:
+            raise UserError("alignments need their parallel text", "--alignment", "name it with --source and --target")
+        if self.source is None and self.model is None and self.program is None:
+            raise UserError(
+                "there is nothing to learn from", "--source, --target", "name both, or --model or --command"
+            )
+
+
+def command(out: str | Path, asked: Reordering, display: Display | None = None) -> dict[str, Any]:
     """Write the texts of `posnmt condition reorder`; return the manifest.
 
     The folder has each text of `apply` under its name, the model if one was learned, and the alignments if they were
@@ -79,33 +107,25 @@ def command(
 
     Args:
         out: the folder.
-        apply: `NAME=FILE`, texts to reorder.
-        source, target: sentence pairs to learn from, or only to measure on if there is a model or a program.
-        alignment: their word alignments; default: computed by eflomal.
-        model: an existing model.
-        program: a shell command that reads lines and writes them reordered, in place of a model.
-        seed: seed of the choice of held-out pairs and of learning.
-        passes: number of passes over the pairs while learning.
         display: for progress; default: none is shown.
     """
     display = display or Display(quiet=True)
-    applied = _applications(apply, Path(out))
-    _check_options(source, target, alignment, model, program)
+    applied = _applications(asked.apply, Path(out))
     texts = {name: _read(path) for name, path in applied.items()}
     facts: dict[str, Any] = {}
     with PlainFiles(out) as files:
         parallel = None
-        if source is not None and target is not None:
-            parallel, aligned = _read_parallel(source, target, alignment, seed, display)
-            if aligned:
+        if asked.source is not None and asked.target is not None:
+            parallel = _read_parallel(asked.source, asked.target, asked.alignment, asked.seed, display)
+            if asked.alignment is None:
                 files.write((ALIGNMENT,), ((pharaoh(links),) for links in parallel.links))
-        if program is not None:
-            orderer = external(program)
-        elif model is not None:
-            orderer = _internal(Preorderer.load(model), display)
+        if asked.program is not None:
+            orderer = external(asked.program)
+        elif asked.model is not None:
+            orderer = _internal(Preorderer.load(asked.model), display)
         else:
-            assert parallel is not None  # _check_options
-            learned = _learn(parallel, seed, passes, display)
+            assert parallel is not None  # else there is nothing to learn from
+            learned = _learn(parallel, asked.seed, asked.passes, display)
             files.write((MODEL,), ((learned.save(),),))
             orderer = _internal(learned, display)
             facts["learned_from"] = len(parallel.to_learn())
@@ -120,12 +140,12 @@ def command(
             changed = sum(order != sorted(order) for order in orders)
             facts["files"][name] = {"lines": len(orders), "changed": changed}
             display.say(f"{name}: {changed:,} of {len(orders):,} lines in another order")
-        inputs = {"source": source, "target": target, "alignment": alignment, "model": model, "command": program}
+        inputs = {name: getattr(asked, name) for name in ("source", "target", "alignment", "model")}
         parameters = {
             "apply": {name: str(path) for name, path in applied.items()},
-            **{key: str(value) for key, value in inputs.items() if value is not None},
-            "seed": seed,
-            "passes": passes,
+            **{key: str(value) for key, value in {**inputs, "command": asked.program}.items() if value is not None},
+            "seed": asked.seed,
+            "passes": asked.passes,
         }
         return files.finish("reorder", parameters, facts)
 
@@ -238,8 +258,8 @@ def _learn(parallel: Parallel, seed: int, passes: int, display: Display) -> Preo
 
 def _read_parallel(
     source: str | Path, target: str | Path, alignment: str | Path | None, seed: int, display: Display
-) -> tuple[Parallel, bool]:
-    """Sentence pairs with alignments, and whether the alignments were computed here."""
+) -> Parallel:
+    """Sentence pairs with alignments, which are computed if there is no file of them."""
     findings = Findings(accept=("empty", "crlf"))
     files = {"source": TextFile("--source", Path(source)), "target": TextFile("--target", Path(target))}
     pairs = [(tokens(pair.source), tokens(pair.target)) for pair in read_pairs(files, findings)]
@@ -260,7 +280,7 @@ def _read_parallel(
         display.say(f"{blank:,} pairs with a blank side are not used")
     size = min(HELD_OUT, len(pairs) // 10)
     held_out = sorted(Random(f"held out {seed}").sample(range(len(pairs)), size))
-    return Parallel([pair[0] for pair in pairs], links, blank, held_out), alignment is None
+    return Parallel([pair[0] for pair in pairs], links, blank, held_out)
 
 
 def _read(path: Path) -> Sentences:
@@ -310,18 +330,6 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
             faults.append(UserError("this file exists and is not overwritten", out / name, "name another folder"))
     raise_all(faults)
     return applied
-
-
-def _check_options(source: object, target: object, alignment: object, model: object, program: object) -> None:
-    """Check that the options are compatible."""
-    if (source is None) != (target is None):
-        raise UserError("only one side of a parallel text is named", "--source, --target", "name both, or neither")
-    if model is not None and program is not None:
-        raise UserError("a model and a command cannot be combined", "--model, --command", "leave one out")
-    if source is None and alignment is not None:
-        raise UserError("alignments need their parallel text", "--alignment", "name it with --source and --target")
-    if source is None and model is None and program is None:
-        raise UserError("there is nothing to learn from", "--source, --target", "name both, or --model or --command")
 
 
 def _describe(facts: dict[str, Any]) -> str:
