@@ -1,4 +1,4 @@
-"""Atomic writes, digests, locks, and folders that have names.
+"""Atomic writes, JSON files, digests, locks, and folders that have names.
 
 A file is written under a temporary name, synchronised with the disk, and renamed. A killed process or a loss of power
 leaves either the old content or the new one.
@@ -59,7 +59,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def as_json(tree: Any) -> bytes:
-    """A tree as `write_json` writes it."""
+    """A tree in the form that `write_json` writes."""
     return f"{json.dumps(tree, indent=1, ensure_ascii=False)}\n".encode()
 
 
@@ -79,7 +79,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 @cache
 def validator(kind: Any) -> TypeAdapter[Any]:
-    """What checks that a value is of a type; making one takes as long as checking hundreds of values."""
+    """A checker of values of a type; it is cached, since making one takes as long as checking hundreds of values."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -100,7 +100,7 @@ def load_json(path: Path, kind: type[Content], role: str, todo: str) -> Content:
 
 
 def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo: str) -> Content:
-    """As `load_json`, of the content that came from a path.
+    """Like `load_json`, for content that was read from `path`.
 
     Raises:
         UserError: it is not JSON, or has other content.
@@ -140,8 +140,13 @@ def sync(path: Path) -> None:
         os.close(number)
 
 
+def cache_folder() -> Path:
+    """The folder of prepared stores and fetched corpora: $POSNMT_CACHE, else ~/.cache/posnmt."""
+    return Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt")
+
+
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that no file can have is none, where pathlib raises."""
+    """Whether a file exists; False for a name that no file can have, where pathlib raises an exception."""
     return os.path.isfile(path)
 
 
@@ -161,7 +166,7 @@ class Digests:
     """SHA-256 of files, computed once in this process for as long as a file's facts are the same.
 
     The facts are path, size, modification time and inode. A file that was modified in the last `RECENT` seconds is
-    hashed each time: a file system may give two changes within that time the same modification time.
+    hashed each time, since a file system may record the same time for two changes in quick succession.
     """
 
     RECENT = 2.0
@@ -170,7 +175,7 @@ class Digests:
         self._known: dict[tuple[Path, int, int, int], str] = {}
 
     def __contains__(self, path: Path) -> bool:
-        """Whether the digest of a file is known, as the file is now."""
+        """Whether the digest of a file is known and the file has not changed since."""
         try:
             return self._facts(path) in self._known
         except OSError:
@@ -218,14 +223,14 @@ def locked(path: Path, busy: Callable[[], None]) -> Iterator[None]:
 
 
 def named_folders(arguments: Sequence[str], what: str) -> dict[str, Path]:
-    """Name -> folder, from `FOLDER` or `NAME=FOLDER` each; without a name, the folder's own.
+    """Name -> folder, from arguments `FOLDER` or `NAME=FOLDER`; without a name, that of the folder counts.
 
     Args:
         arguments: of a command.
-        what: they are, for messages: `models`.
+        what: their name in messages, such as `models`.
 
     Raises:
-        UserError: two of one name.
+        UserError: two folders have the same name.
     """
     named: dict[str, Path] = {}
     for each in arguments:

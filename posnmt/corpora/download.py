@@ -194,7 +194,7 @@ class Downloads:
         with locked(self.cache / RECORD, self.say):
             entries = {
                 url: _First(
-                    sha256=Checksum("sha256", "").of(path).digest,
+                    sha256=files.sha256_of(path),
                     bytes=path.stat().st_size,
                     fetched=datetime.now(UTC).isoformat(timespec="seconds"),
                 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, existing_file, raise_all
-from posnmt.base.files import load_json
+from posnmt.base.files import cache_folder, load_json, sha256_of
 from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
@@ -82,7 +81,7 @@ class FetchedCorpus:
 
 def default_cache() -> Path:
     """The cache of corpora for all studies of a user: $POSNMT_CACHE/corpora, else ~/.cache/posnmt/corpora."""
-    return Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt") / "corpora"
+    return cache_folder() / "corpora"
 
 
 def fetch(
@@ -155,7 +154,7 @@ def _local(corpus: LocalText) -> FetchedCorpus:
     source, target = (existing_file(path, side) for path, side in zip(corpus.path, _PARTS, strict=False))
     documents = existing_file(corpus.documents, "documents") if corpus.documents else None
     files = [path for path in (source, target, documents) if path is not None]
-    return FetchedCorpus(source, target, documents, _combined([_sha256(path) for path in files]))
+    return FetchedCorpus(source, target, documents, _combined([sha256_of(path) for path in files]))
 
 
 def _write_remote(
@@ -203,7 +202,7 @@ def _cached_texts(
                 ready.mkdir()
                 for part, path in texts.items():
                     path.replace(ready / part)
-                facts = {part: {"sha256": _sha256(ready / part), "lines": _lines(ready / part)} for part in texts}
+                facts = {part: {"sha256": sha256_of(ready / part), "lines": _lines(ready / part)} for part in texts}
                 _refuse_misaligned(label, facts)
                 manifest = {"posnmt": __version__, **key, "files": facts}
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
@@ -212,7 +211,7 @@ def _cached_texts(
         written: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
         facts = written["files"]
     for part, fact in facts.items():
-        if _sha256(existing_file(folder / part, part)) != fact["sha256"]:
+        if sha256_of(existing_file(folder / part, part)) != fact["sha256"]:
             raise UserError(
                 "this text has changed since it was written", folder / part, "remove its folder to create it again"
             )
@@ -237,10 +236,6 @@ def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
 def _lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for _ in file)
-
-
-def _sha256(path: Path) -> str:
-    return Checksum("sha256", "").of(path).digest
 
 
 def _combined(digests: list[str]) -> str:

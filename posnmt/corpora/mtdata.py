@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError, nearest
+from posnmt.base.programs import found, output_of
 from posnmt.corpora.download import Say, locked
 from posnmt.corpora.spec import Remote
 
@@ -99,26 +98,17 @@ def as_remote(entry: dict[str, Any]) -> Remote:
 
 def _index(identifier: str, folder: Path, say: Say) -> Path:
     """mtdata's index as JSON lines, built by mtdata if it does not exist."""
-    scripts = os.path.dirname(sys.executable)
-    program = shutil.which("mtdata", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
-    if program is None:
+    if (program := found("mtdata")) is None:
         what = f"{identifier} is not in the catalogue, and mtdata, which may have it, is not installed"
         raise UserError(what, None, INSTALL)
     environment = os.environ | {"MTDATA": str(folder.resolve())}
-    version = _run([program, "--version"], environment, folder).split()[1]
+    # In a folder where no file of the user can shadow its modules.
+    run = partial(output_of, name="mtdata", todo=INSTALL, folder=folder, environment=environment)
+    version = run([program, "--version"]).split()[1]
     index = folder / f"mtdata.index.{version}.jsonl"
     if not index.exists():
         say(f"{program}: building its index, which takes some 20 seconds the first time")
-        _run([program, "list", "-id", "-n", "none"], environment, folder)
+        run([program, "list", "-id", "-n", "none"])
     if not index.exists():
         raise UserError(f"mtdata {version} did not write {index.name}", folder, "install mtdata 0.5.1")
     return index
-
-
-def _run(call: list[str], environment: dict[str, str], folder: Path) -> str:
-    """The output of mtdata. It runs in `folder`, where no file of the user can shadow its modules."""
-    done = subprocess.run(call, env=environment, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
-        raise UserError(f"mtdata failed: {reason}", call[0], INSTALL)
-    return done.stdout

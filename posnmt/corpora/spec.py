@@ -17,30 +17,30 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Column = Annotated[int, Field(ge=0)]
 
 
-class LocalText(Section):
+class _Spec(Section):
+    """A specification."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages: the value of the key that tells which kind it is, or the first of two."""
+        [value] = [getattr(self, key) for key, kind in _FORMS.items() if isinstance(self, kind)]
+        return value if isinstance(value, str) else str(value[0])
+
+
+class LocalText(_Spec):
     """Two files of the user, source and target."""
 
     path: tuple[str, str] = Field(description="source and target text, plain, .gz or .xz")
     documents: str | None = Field(None, description="document ids, one a line")
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.path[0]
 
-
-class Listed(Section):
+class Listed(_Spec):
     """A corpus of the catalogue."""
 
     name: str = Field(description="see `posnmt data list`")
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.name
 
-
-class TestSet(Section):
+class TestSet(_Spec):
     """A test set of sacreBLEU."""
 
     __test__ = False  # pytest would collect it as a test
@@ -48,13 +48,8 @@ class TestSet(Section):
     sacrebleu: str = Field(description="its name, such as wmt14/full; `sacrebleu --list` lists them")
     pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="en-de; default: source-target")
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.sacrebleu
 
-
-class Indexed(Section):
+class Indexed(_Spec):
     """A corpus of the catalogue or of mtdata, by its id in mtdata."""
 
     mtdata: str = Field(
@@ -62,13 +57,8 @@ class Indexed(Section):
         description="group-name-version-language-language: Statmt-europarl-10-deu-eng",
     )
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.mtdata
 
-
-class Remote(Section):
+class Remote(_Spec):
     """Files at URLs: two text files, an archive of two text files, or one file or archive with pairs as TSV or TMX."""
 
     url: str | tuple[str, str]
@@ -129,11 +119,6 @@ class Remote(Section):
         for ending in (".gz", ".xz", ".bz2"):
             name = name.removesuffix(ending)
         return next((kind for kind in ("tsv", "tmx") if name.endswith(f".{kind}")), "text")
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.urls[0]
 
 
 def _is_fetchable(address: str) -> bool:

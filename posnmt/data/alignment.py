@@ -6,11 +6,7 @@ only, as in `tokens`, so that positions agree with those of common aligners.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
+from posnmt.base.programs import found, output_of
 from posnmt.data.corpus import Findings, TextFile, read_lines
 
 Links = frozenset[tuple[int, int]]
@@ -34,7 +31,7 @@ def tokens(line: str) -> list[str]:
 
 
 def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
-    """Alignments in Pharaoh format (`0-0 1-2`), line n for pair n; an empty line is a pair without links.
+    """Read alignments in Pharaoh format (`0-0 1-2`), line n for pair n; an empty line is a pair without links.
 
     Args:
         pairs: source and target tokens of each pair.
@@ -67,15 +64,13 @@ def pharaoh(links: Iterable[tuple[int, int]]) -> str:
 def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     """Alignments by eflomal (Östling and Tiedemann 2016) in both directions, symmetrised.
 
-    Case is ignored. A pair with 1,024 or more tokens on a side has no links. eflomal is seeded by the system, so two
-    calls differ in a few links: keep the result for reproducibility. It runs as a separate program.
+    Case is ignored. A pair with 1,024 or more tokens on a side has no links. The system seeds eflomal, so two calls
+    differ in a few links: keep the result for reproducibility. It runs as a separate program.
 
     Raises:
         UserError: eflomal is not installed, or fails.
     """
-    scripts = os.path.dirname(sys.executable)
-    program = shutil.which("eflomal-align", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
-    if program is None:
+    if (program := found("eflomal-align")) is None:
         raise UserError("word alignments need eflomal, which is not installed", None, INSTALL)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -84,10 +79,7 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
         call = [program, "--overwrite"]
         for option, file in (("-s", "source"), ("-t", "target"), ("-f", "forward"), ("-r", "reverse")):
             call += [option, str(folder / file)]
-        done = subprocess.run(call, capture_output=True, text=True)
-        if done.returncode != 0:
-            reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
-            raise UserError(f"eflomal failed: {reason}", program, INSTALL)
+        output_of(call, "eflomal", INSTALL)
         forward, reverse = (read_alignment(folder / file, pairs) for file in ("forward", "reverse"))
     return [symmetrise(there, back) for there, back in zip(forward, reverse, strict=True)]
 
@@ -185,7 +177,7 @@ def _links(line: str, sources: int, targets: int, where: str) -> Links:
 
 
 def _write_numbers(path: Path, texts: Iterable[Sequence[str]]) -> None:
-    """Write tokens as numbers, ignoring case: the aligner would split tokens at other white space."""
+    """Write tokens as numbers, ignoring case; the aligner would split tokens at other white space."""
     numbers: dict[str, int] = {}
     with path.open("w", encoding="ascii", newline="\n") as file:
         for text in texts:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posnmt.base.errors import UserError, existing_file, raise_all
-from posnmt.base.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
+from posnmt.base.files import PARTIAL, Digests, cache_folder, commit_folder, folder_digests, locked, sha256_of
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
 from posnmt.base.version import FORMAT, __version__
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _DIGESTS = Digests()
-"""Of input files; `posnmt train` prepares twice, to complete the configuration and to train."""
+"""Digests of input files. `posnmt train` prepares twice: to complete the configuration, and to train."""
 
 _MEASURES = {
     "subwords": "subwords kept",
@@ -57,7 +56,7 @@ _MEASURES = {
 }
 
 COMPARED = 100_000
-"""Lines of a split that are decoded again and compared, about; of a smaller split all."""
+"""The approximate number of lines of a split that are decoded again and compared; all lines of a smaller split."""
 
 
 class Inputs(NamedTuple):
@@ -81,7 +80,7 @@ def prepare(
     """The store of a configuration's corpora: opened if it exists, else built.
 
     Args:
-        config: of which the sections data and subword are used.
+        config: its sections `data` and `subword` are used.
         out: folder of stores; default: `data.store`, else `$POSNMT_CACHE/stores`, else `~/.cache/posnmt/stores`.
         report: called with a line about each stage.
         processes: for a large corpus; default: one for each core. The store does not depend on their number.
@@ -158,7 +157,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
 
 
 def dropped(store: Store) -> list[str]:
-    """What preparing dropped and why, a sentence for each split that lost something."""
+    """A sentence for each split of which pairs were dropped, with the reasons."""
     sentences = []
     for name, split in store.manifest["splits"].items():
         reasons = [f"{number:,} {reason}" for reason, number in split["dropped"].items() if number]
@@ -172,7 +171,7 @@ def dropped(store: Store) -> list[str]:
 
 
 def changed(store: Store) -> list[str]:
-    """What decoding does not give back of a side of the training text, a sentence for each such side."""
+    """A sentence for each side of the training text that decoding does not restore, with examples."""
     sentences = []
     for side, means in zip(SIDES, ("note: the model does not read", "warning: translations cannot have"), strict=True):
         counts = store.manifest["splits"]["train"][side]
@@ -189,7 +188,7 @@ def changed(store: Store) -> list[str]:
 
 
 def sampled(store: Store) -> list[str]:
-    """How many random segmentations a store holds, how long they are and what they take: a sentence, or none."""
+    """One sentence about the random segmentations in a store: their number, length and size; empty without them."""
     if (counts := store.manifest.get("sampling")) is None:
         return []
     number, usual = counts["segmentations"], store.manifest["splits"]["train"]
@@ -265,7 +264,7 @@ def _store_root(data: Data, out: Path | None) -> Path:
     elif data.store is not None:
         root = Path(data.root) / expand(data.store, "data.store")
     else:
-        root = Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt") / "stores"
+        root = cache_folder() / "stores"
     if root.exists() and not root.is_dir():
         raise UserError("the folder of stores is a file", root, "choose another with --out or data.store")
     return root
@@ -356,7 +355,7 @@ def _key(config: Config, files: Files, hashes: dict[TextFile, str]) -> str:
 
 
 def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, findings: Findings) -> Iterator[Chunk]:
-    """The pairs of a corpus that stand on some lines, or those that do not."""
+    """The pairs of a corpus on some lines if `chosen`, else those on all other lines."""
     for chunk in read_chunks(files, findings):
         rows = [row for row, line in enumerate(chunk.lines) if (line in lines) == chosen]
         if rows:
