@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_SHOWN = 200
-"""Characters of a value that a message shows."""
+"""The most characters of a value that a message shows."""
 
 
 class UserError(Exception):
@@ -71,17 +71,17 @@ def _printable(text: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as messages show it: as Python writes it, and not longer than a line or two."""
+    """A value as messages show it: as Python writes it, cut after `LONGEST_SHOWN` characters."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is not enough memory, of PyTorch too, whose CPU side has no class of its own."""
+    """Whether an error means that memory ran out; PyTorch on a CPU has no class for this, so messages are compared."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     signs = ["can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory"]
-    if isinstance(error, RuntimeError):  # of a thread; an OSError of these words is a file that others use
+    if isinstance(error, RuntimeError):  # of threads; an OSError with these words is about a file that others use
         signs += ["can't start new thread", "Resource temporarily unavailable"]
         if str(error) == "could not create a primitive":  # oneDNN's, which has no memory for its code
             return True
@@ -100,13 +100,13 @@ def raise_all(faults: Sequence[UserError]) -> None:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The word most similar to `word`, for 'did you mean'; None if none is similar."""
+    """The word most similar to `word`, for "did you mean"; None if none is similar."""
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 
 def choices(name: str, known: Collection[str]) -> str:
-    """What to do about a name that is not known: the most similar one of those that are, and all of them."""
+    """Advice about an unknown name: the most similar known name, and all known names."""
     near = nearest(name, known)
     hint = f"did you mean {near!r}? " if near else ""
     return f"{hint}there are: {', '.join(known)}"

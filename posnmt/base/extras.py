@@ -1,4 +1,4 @@
-"""Packages that a part of posnmt needs and translating does not: its extras, by name."""
+"""The extras of posnmt: packages that some commands need and translation does not."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EXTRAS = {
     },
     "documents": {"lxml": "lxml", "markdown-it-py": "markdown_it"},
 }
-"""Extra -> package, as in pyproject.toml -> the module that it has."""
+"""Extra -> package, as in pyproject.toml -> its module."""
 
 
 def requires(*extras: str) -> None:
-    """Check that extras are installed, before work that would end at a missing package.
+    """Check that extras are installed, so that long work does not fail later for lack of a package.
 
     Raises:
         UserError: packages are missing; the message has the command that installs them.

@@ -2,7 +2,7 @@
 
 A lock ends with its process, however that ends, so that no stale file has to be removed and a reused process id does no
 harm. POSIX record locks are such locks (`_RecordLock`): child processes do not inherit them, and a process that may
-only read the file can test it. A process must not open a file that it has so locked: closing it would release the lock.
+only read the file can test it. A process must not open a file that it has locked: closing it would release the lock.
 
 Where Python has no `fcntl`, as on Windows, filelock locks a second file, with `.lock` at the end of its name
 (`_FileLock`). It is not used elsewhere: testing its locks needs write permission, and on POSIX a forked child keeps
@@ -38,7 +38,7 @@ class Lock:
 
     Args:
         path: the file, which is created, and removed by `release`.
-        about: written into it, with `host`, `process` (its id) and `started`.
+        about: further entries of the file, beside `host`, `process` (its id) and `started`.
 
     Raises:
         BlockingIOError: another process holds the lock.
@@ -63,7 +63,7 @@ class Lock:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """The content of a lock file: `host`, `process`, `started` and further keys; None if the lock is free.
+    """The content of a lock file: `host`, `process`, `started` and further entries; None if the lock is free.
 
     The process that holds the lock must not call it.
     """

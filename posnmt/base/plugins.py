@@ -29,10 +29,10 @@ GROUPS = {kind: f"posnmt.{kind}s" for kind in ("scheme", "system", "recipe", "me
 """Kind of a part -> the group of its entry points."""
 
 BY_CLASS = ("scheme", "metric")
-"""Kinds of which `module:Class` can stand for a name; of a metric it is an object."""
+"""The kinds that can be named by `module:Class`; for a metric the name is that of an object."""
 
 VARIABLE = "POSNMT_ALLOW_PLUGINS"
-"""The environment variable with the allowed classes, separated by blanks; the steps of a study inherit it."""
+"""The environment variable that lists the allowed classes, separated by blanks; the steps of a study inherit it."""
 
 _allowing: ContextVar[bool] = ContextVar("allowing", default=False)
 
@@ -41,14 +41,14 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a part comes from, as a run's record has it.
+    """Where a part comes from, as the record of a run stores it.
 
     Attributes:
-        kind: of `GROUPS`.
+        kind: a key of `GROUPS`.
         name: in configurations.
         target: module and object, `module:Class`.
-        distribution, version: of the installed package that has it; None: none is known.
-        sha256: of the source file; None: there is none.
+        distribution, version: of the installed package that has it; None if no such package is known.
+        sha256: of the source file; None if there is no file.
     """
 
     kind: str
@@ -78,7 +78,7 @@ _loaded: dict[tuple[str, str], tuple[Origin, Any]] = {}
 
 @contextlib.contextmanager
 def allowing(allowed: bool = True) -> Iterator[None]:
-    """A context in which the classes that a configuration names are allowed from then on; False changes nothing."""
+    """A context that allows the classes that configurations name; with False, nothing changes."""
     token = _allowing.set(allowed or _allowing.get())
     try:
         yield
@@ -120,7 +120,7 @@ def admit(names: Iterable[str], where: str | Path | None = None) -> None:
 
 
 def installed(kind: str) -> list[Origin]:
-    """The parts that installed packages offer, by name."""
+    """The parts that installed packages offer, sorted by name."""
     offered = (
         Origin(
             kind, each.name, f"{each.module}:{each.attr}", *((each.dist.name, each.dist.version) if each.dist else ())
@@ -136,7 +136,7 @@ def names(kind: str) -> list[str]:
 
 
 def clashes(kind: str, own: Iterable[str]) -> list[str]:
-    """A sentence for each installed part that has the name of one of posnmt's own, which counts."""
+    """A sentence for each installed part that has the name of one of posnmt's own; the name then means posnmt's own."""
     taken = {*own}
     advice = "; name it by module:Class" if kind in BY_CLASS else ""
     return [
@@ -149,7 +149,7 @@ def clashes(kind: str, own: Iterable[str]) -> list[str]:
 def usable(
     kind: str, own: Iterable[str], part_of: Callable[[str], Value], warn: Callable[[str], None]
 ) -> Iterator[tuple[Origin, Value]]:
-    """The installed parts that can be used, each with its origin; warns of the others.
+    """The installed parts that can be used, each with its origin; a warning for each of the others.
 
     Args:
         own: the names of posnmt's own parts.
@@ -171,11 +171,11 @@ def load(kind: str, name: str, checked: Callable[[Any], Value]) -> Value:
     """A part by its name, imported at the first call.
 
     Args:
-        checked: the part from the object of the entry point; raises TypeError where that is none.
+        checked: makes the part from the object of the entry point; raises TypeError for an unsuitable object.
 
     Raises:
         UserError: a class that is not allowed; no such part; two packages have it; it cannot be imported, or it is
-            none of its kind.
+            not of this kind.
     """
     if (kind, name) not in _loaded:
         origin = _find(kind, name)
@@ -191,7 +191,7 @@ def load(kind: str, name: str, checked: Callable[[Any], Value]) -> Value:
 
 
 def remember(kind: str, name: str, part: type) -> None:
-    """Note a class that the running program has registered under a name."""
+    """Record a class that the running program has registered under a name."""
     _loaded[kind, name] = Origin(kind, name, f"{part.__module__}:{part.__qualname__}"), part
 
 
@@ -201,7 +201,7 @@ def is_outside(kind: str, name: str) -> bool:
 
 
 def origin(kind: str, name: str) -> Origin | None:
-    """Where a part comes from that was loaded, with the digest of its source; None for posnmt's own."""
+    """The origin of a part that was loaded, with the digest of its source; None for posnmt's own."""
     if (kind, name) not in _loaded:
         return None
     noted, part = _loaded[kind, name]
@@ -220,7 +220,7 @@ def _entry_points(kind: str) -> tuple[EntryPoint, ...]:
 
 @functools.lru_cache(maxsize=2 * len(GROUPS))
 def _read_entry_points(group: str, path: tuple[tuple[str, int | None], ...]) -> tuple[EntryPoint, ...]:
-    """The entry points of a group. `path` only tells what was read: folders and the times of their last changes."""
+    """The entry points of a group. `path`, folders with the times of their last changes, only serves as a cache key."""
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=group))
@@ -235,7 +235,7 @@ def _changed(path: str) -> int | None:
 
 
 def _with_distribution(part: Origin) -> Origin:
-    """The origin of a class with the installed distribution that has its top-level module, if one has."""
+    """The same origin with the installed distribution that has its top-level module, if there is one."""
     from importlib.metadata import packages_distributions, version
 
     for name in packages_distributions().get(part.package, [])[:1]:
@@ -244,7 +244,7 @@ def _with_distribution(part: Origin) -> Origin:
 
 
 def _find(kind: str, name: str) -> Origin:
-    """Where a part is."""
+    """The origin of a part by its name."""
     if is_class(name):
         admit([name])
         return Origin(kind, name, name)
@@ -261,7 +261,7 @@ def _find(kind: str, name: str) -> Origin:
 
 
 def _imported(part: Origin) -> Any:
-    """The object of an origin; modules of the current folder can be named by `module:Class`.
+    """The object that an origin names; `module:Class` may also name a module of the current folder.
 
     Raises:
         UserError: no such module or object, or the module raises an exception.
@@ -294,7 +294,7 @@ def blaming(kind: str, name: str) -> Iterator[None]:
     """A context that turns an exception of a part's own code into a UserError with its line.
 
     Args:
-        kind, name: of the part that is called, to which exceptions in no other part belong; posnmt's own keep theirs.
+        kind, name: of the part that is called. Exceptions of posnmt's own parts are not changed.
     """
     try:
         yield
@@ -316,7 +316,7 @@ def wrong_returns(name: str, found: Iterable[tuple[str, str | None]]) -> list[Us
 
 
 def fault(error: BaseException) -> UserError | None:
-    """An exception as one line, with the line of code of the part that raised it; None if no part did."""
+    """An exception as one line that names the part and the line of code that raised it; None if no part did."""
     if isinstance(error, UserError):
         return None
     parts = {part.package: part for part, _ in _loaded.values() if part.package != "posnmt"}
@@ -338,7 +338,7 @@ def _blamed(error: BaseException, part: Origin) -> UserError:
 
 
 def _by(part: Origin) -> str:
-    """The package that has a part, where one is known, after its name."""
+    """The package that has a part, as it follows the name of the part; empty if no package is known."""
     return "" if part.distribution is None else f" of {part.shown}"
 
 

@@ -39,7 +39,7 @@ class Display:
             self._bar = None
 
     def hush(self, silent: bool) -> None:
-        """Show nothing from now on if `silent`, for processes other than the first."""
+        """If `silent`, show nothing from now on: for all processes but the first."""
         if silent:
             self.quiet = self.console.quiet = True
 

@@ -9,11 +9,11 @@ from posnmt.base.errors import UserError, quoted
 __version__ = "0.1.0"
 
 FORMAT = 1
-"""Of configurations, runs, stores, studies, their published copies and exports; raised when a meaning changes."""
+"""The format of configurations, runs, stores, studies, published studies and exports; raised when a meaning changes."""
 
 
 def format_fault(number: object) -> str | None:
-    """What is wrong with a format number that was read; None: this posnmt reads the format."""
+    """What is wrong with a format number that was read; None if this posnmt reads the format."""
     if isinstance(number, int) and number > FORMAT:
         return f"written by a newer posnmt, in format {number}; this one ({__version__}) reads format {FORMAT}"
     return None if number == FORMAT else f"this is no format: {quoted(number)}; the format is {FORMAT}"
@@ -23,7 +23,7 @@ def check_format(number: object, where: Path) -> None:
     """Refuse a file, or a folder, of another format.
 
     Raises:
-        UserError: a newer posnmt wrote it, or its number is none.
+        UserError: a newer posnmt wrote it, or the number is not that of a format.
     """
     if (fault := format_fault(number)) is not None:
         raise UserError(fault, where, "install a newer posnmt, or make it again with this one")

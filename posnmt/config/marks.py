@@ -49,12 +49,12 @@ class On:
 
     Attributes:
         cli: whether `posnmt translate` has it as an option.
-        python: `call`: an argument of each translation; `load`: of `posnmt.load`, as models are loaded with it; empty:
-            of none.
-        server: whether `posnmt serve` has it as an option; if it is of each translation, requests have it too.
-        speed: whether it changes speed and rounding alone.
-        also: values of some engines that a configuration does not have → what they are.
-        flag: of a section that may be none: the option that asks for it; its settings are options beside it.
+        python: `call`: an argument of each translation; `load`: an argument of `posnmt.load`, since models are loaded
+            with it; empty: not an argument.
+        server: whether `posnmt serve` has it as an option. If `python` is `call`, requests to the server have it too.
+        speed: whether it changes nothing but speed and rounding.
+        also: values that only some engines take, not configurations → their description.
+        flag: for a section that may be None: the option that turns it on. Its settings are options beside it.
     """
 
     cli: bool = True
@@ -74,12 +74,12 @@ class Option(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What it is, for people."""
+        """Its description."""
         return str(self.field.description)
 
 
 def offered(section: type[BaseModel], where: Callable[[On], bool] = lambda on: True) -> Iterator[Option]:
-    """The options of a section whose mark is as `where` says, in order; a field without a mark has the default one."""
+    """The options of a section, in order, for whose marks `where` is true; without a mark, `On()` counts."""
     for name, each in section.model_fields.items():
         on = next((mark for mark in each.metadata if isinstance(mark, On)), On())
         if where(on):
@@ -87,11 +87,11 @@ def offered(section: type[BaseModel], where: Callable[[On], bool] = lambda on: T
 
 
 class Kind(NamedTuple):
-    """What an option takes.
+    """The values that an option takes.
 
     Attributes:
-        types: its types without None; a list of choices is none of them.
-        choices: texts that it takes.
+        types: its types, without None and without the type of `choices`.
+        choices: the strings that it takes.
         limits: `gt`, `ge`, `lt` and `le` → number.
     """
 
@@ -101,7 +101,7 @@ class Kind(NamedTuple):
 
 
 def kind(info: FieldInfo) -> Kind:
-    """What a field takes."""
+    """The values that a field takes."""
     whole = info.annotation
     alternatives = get_args(whole) if get_origin(whole) in (Union, UnionType) else [whole]
     parts = [each for each in alternatives if each is not NoneType]

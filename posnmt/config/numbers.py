@@ -1,4 +1,4 @@
-"""Numbers are numbers and booleans are booleans: pydantic would take one for the other, and text for both."""
+"""Strict numbers and booleans: pydantic would accept one for the other, and text for both."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from pydantic_core import PydanticKnownError, core_schema
 
 _NO_SCHEMAS = {"default", "metadata", "serialization"}
-"""Parts of a schema that hold the values of users and of pydantic."""
+"""Parts of a schema that hold values, not schemas."""
 
 BEYOND = 2**63
-"""Whole numbers are below this, where a setting has no other limit."""
+"""Whole numbers of a setting without another limit are below this."""
 
 _EXPONENT = re.compile("[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
 def in_digits(text: str) -> str:
-    """The text of a number as it is, for Python's `int` and `float`, which also read `1_0` and digits of other scripts.
+    """The text of a number, unchanged. Python's `int` and `float` would also read `1_0` and digits of other scripts.
 
     Raises:
-        ValueError: it is written with such signs, so that a configuration would not accept it as a number.
+        ValueError: it has such characters; a configuration would not accept it as a number either.
     """
     if "_" in text or not text.isascii():
         raise ValueError("a number is written in the digits 0 to 9, without underscores")
@@ -29,11 +29,10 @@ def in_digits(text: str) -> str:
 
 
 def exact(schema: Any) -> None:
-    """Change a schema of pydantic's, in place, so that it accepts no boolean as a number, no number as a boolean, and
-    no text as either.
+    """Change a schema of pydantic in place: booleans are not numbers, numbers are not booleans, and text is neither.
 
-    A whole number is accepted where any number is; 1.0 is not accepted as a whole number. NumPy's numbers are numbers,
-    and so is a text such as 2e-3.
+    A whole number is accepted as a float; 1.0 is not accepted as a whole number. NumPy's numbers are accepted, and so
+    is a text such as 2e-3.
     """
     if isinstance(schema, list | tuple):
         for each in schema:
@@ -56,12 +55,12 @@ def exact(schema: Any) -> None:
 
 
 def _as_int(value: Any) -> Any:
-    """NumPy's whole numbers as Python's, and everything else as it is."""
+    """A whole number of NumPy as one of Python; anything else unchanged."""
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def _as_limited_int(value: Any) -> Any:
-    """As `_as_int`, for whole numbers without a limit of their own.
+    """Like `_as_int`, for settings without a limit of their own.
 
     Raises:
         PydanticKnownError: the number is too large.
@@ -73,8 +72,8 @@ def _as_limited_int(value: Any) -> Any:
 
 
 def as_number(value: Any) -> Any:
-    """Text such as 2e-3 as the number, and everything else as it is.
+    """A text such as 2e-3 as a number; anything else unchanged.
 
-    YAML keeps it as text, as it always did in posnmt: the names of a study's steps depend on how a recipe writes it.
+    Reading YAML keeps it as text, since the names of a study's steps depend on how its recipe writes it.
     """
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value

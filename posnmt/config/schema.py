@@ -37,7 +37,7 @@ Norm = Literal["post", "pre", "deep"]
 Split = Literal["as-trained", "sentences", "auto", "huge", "off"]
 """Which lines are translated in parts: see `posnmt.translate.parts`."""
 Complete = Literal["as-trained", "mend", "warn", "off"]
-"""What is done about sentences that a translation leaves out: see `posnmt.translate.omissions`."""
+"""How sentences that a translation leaves out are handled: see `posnmt.translate.omissions`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -122,7 +122,7 @@ class Data(Section):
     @field_validator("tokenise", mode="wrap")
     @classmethod
     def _one_fault_and_one_form(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        """One message for both forms; two equal sides become one name, so that equal settings have one form."""
+        """One message for faults of both forms; two equal sides become one name, so that they compare equal."""
         try:
             chosen = validate(value)
         except ValidationError:
@@ -376,7 +376,7 @@ class Model(Section):
 
 
 WARMUP, WARMUP_IN_MINUTES, COOLDOWN_IN_MINUTES = 4000, 0.15, 0.2
-"""The warm-up in updates; of a budget in minutes, the shares of the budget that warm-up and cool-down take."""
+"""The default warm-up in updates; and, for a budget in minutes, the shares of it for warm-up and cool-down."""
 
 
 class Schedule(Section):
@@ -606,7 +606,7 @@ class Positions(Section):
 
 
 def pattern_fault(pattern: str) -> str:
-    """What is wrong with a regular expression of `decode.protect`; nothing if it is good."""
+    """What is wrong with a regular expression of `decode.protect`; empty if nothing is."""
     try:
         return f"{pattern!r} matches the empty text" if re.search(pattern, "") else ""
     except re.error as error:

@@ -1,4 +1,4 @@
-"""The word segmenters of configurations: their languages and required packages."""
+"""The word segmenters that a configuration can name: their languages and the packages that they need."""
 
 from __future__ import annotations
 

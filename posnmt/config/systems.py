@@ -24,11 +24,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What a system whose paper was not available rests on.
+    """The sources of a system whose paper was not available.
 
     Attributes:
-        established: from the abstract, or from papers that cite it.
-        recalled: from memory, or chosen here; options change it.
+        established: what the abstract says, or papers that cite it.
+        recalled: what was written from memory or chosen here; options change it.
     """
 
     established: str
@@ -40,10 +40,10 @@ class System:
     """A named system: a summary, its source, and its part of the `model` section.
 
     Attributes:
-        fewer_decoder_layers: by how many layers the decoder is shallower than the encoder (N19 compensates for the cost
-            of its GRUs).
+        fewer_decoder_layers: the decoder has so many layers fewer than the encoder (N19 compensates for the cost of its
+            GRUs).
+        reconstruction: its sources, if its paper was not available; its summary says so too.
         subword: its part of the `subword` section.
-        reconstruction: what it rests on if its paper was not available; its summary says so too.
     """
 
     summary: str
@@ -54,7 +54,7 @@ class System:
     subword: dict[str, Any] = field(default_factory=dict)
 
     def over(self, below: dict[str, Any]) -> dict[str, Any]:
-        """Its part of the `model` section, on top of the settings of a named size."""
+        """Its part of the `model` section, given the settings of a named size."""
         if not self.fewer_decoder_layers:
             return self.model
         layers = below.get("decoder", {}).get("layers", 6) - self.fewer_decoder_layers
@@ -303,7 +303,7 @@ def named(name: str) -> System:
     """A system by its id: posnmt's own, or of an installed package.
 
     Raises:
-        UserError: no system has this id; names the nearest. That of a package cannot be imported, or is none.
+        UserError: no system has this id; or that of a package cannot be imported, or is not a system.
     """
     if name in SYSTEMS:
         return SYSTEMS[name]
@@ -312,10 +312,10 @@ def named(name: str) -> System:
 
 
 def _as_system(offered: Any) -> System:
-    """The system that a package offers, as a dictionary with the attributes of `System`.
+    """A system from what a package offers: a `System`, or a dictionary of its attributes.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is neither.
     """
     if isinstance(offered, System):
         return offered

@@ -52,14 +52,14 @@ TWO_LETTERS = frozenset(
 """The codes of ISO 639-1 by their first letters, with `bh` and `sh`, which it has withdrawn and corpora still use."""
 
 COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
-"""Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
+"""Country codes that are often mistaken for language codes -> the code of the language."""
 
 EXAMPLES = 2000
-"""Lines that show how a text is written."""
+"""The number of lines from which `writing` judges a text."""
 MOST = 0.3
-"""The share of a text's characters that a script has at least where the text is written in it."""
+"""A text is written in a script if more than this share of its characters, without blanks, are of that script."""
 BLANKS = 0.1
-"""The share of blanks in a text from which on its words are taken to be separated: a segmented text has 0.2 to 0.35."""
+"""Words are taken to be separated if more than this share of a text is blanks: segmented text has 0.2 to 0.35."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Writing:
     """How a text is written.
 
     Attributes:
-        language: `japanese`, `chinese`, `thai`, `lao`, `tibetan`, `burmese` or `khmer`; None: another.
+        language: `japanese`, `chinese`, `thai`, `lao`, `tibetan`, `burmese` or `khmer`; None for others.
         spaced: whether blanks stand between its words.
     """
 
@@ -76,12 +76,12 @@ class Writing:
 
     @property
     def counts_characters(self) -> bool:
-        """Whether nothing shows where its words end, so that lengths and TER count characters."""
+        """Whether word boundaries are not marked, so that lengths and TER count characters."""
         return self.language is not None and not self.spaced
 
     @property
     def code(self) -> str | None:
-        """The language code; None where the script does not tell the language."""
+        """The language code; None if the script does not determine the language."""
         return next((code for code, language in _CODES.items() if language == self.language), None)
 
     @property
@@ -129,7 +129,7 @@ def writing(lines: Iterable[str]) -> Writing:
 
 
 def unsegmented(single: int, filled: int) -> bool:
-    """Whether the words of a text do not seem to be separated: 9 in 10 lines that are not blank are a single word.
+    """Whether the words of a text seem not to be separated: of the lines that are not blank, 9 in 10 are a single word.
 
     Args:
         single: lines of one word.
@@ -144,18 +144,18 @@ def is_code(code: str) -> bool:
 
 
 def base_code(code: str) -> str:
-    """The code of a language without script and region, of two letters where posnmt knows it: `de` of `deu_Latn`."""
+    """A language code without script and region; with two letters if posnmt knows that code: `de` for `deu_Latn`."""
     first = _parts(code)[0]
     return _LONG_CODES.get(first, first)
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two language codes are the same, however they are written."""
+    """Whether two language codes are equal but for case and separators."""
     return _parts(one) == _parts(other)
 
 
 def is_alike(one: str, other: str) -> bool:
-    """Whether two codes are of one language, and not both say which region or script."""
+    """Whether two codes are of one language, and at most one of them names a region or script."""
     return base_code(one) == base_code(other) and min(len(_parts(one)), len(_parts(other))) == 1
 
 

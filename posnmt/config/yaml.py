@@ -26,7 +26,7 @@ MOST_BITS = 1024
 """The largest whole number: Python refuses to write down those of thousands of digits."""
 
 MOST_VALUES = 100_000
-"""The most values of a file, each alias counted as what it stands for: ten lines of aliases can stand for billions."""
+"""The most values in a file. An alias counts as all the values that it stands for: ten lines can stand for billions."""
 
 Lines = dict[tuple[str, ...], int]
 """Key path -> 1-based line."""
@@ -85,7 +85,7 @@ _PLAIN = {
     "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": ("<<", "<"),
 }
-"""What text without quotes is, by YAML 1.2: the expression that it matches, and the characters that it begins with.
+"""The types of text without quotes in YAML 1.2: a regular expression, and the characters that a match begins with.
 
 By YAML 1.1, which PyYAML reads, `no` and `off` are booleans, `010` is eight, and `1:30` is ninety. By YAML 1.2,
 `1e-3` is a number; here it stays a text, which settings that are numbers accept (`posnmt.config.numbers`).
@@ -93,7 +93,7 @@ By YAML 1.1, which PyYAML reads, `no` and `off` are booleans, `010` is eight, an
 
 
 def _reading_1_2(kind: Any, alone: bool = True) -> Any:
-    """A class of PyYAML's that takes plain text as YAML 1.2 does; or, if not `alone`, as either version does."""
+    """Make a class of PyYAML read plain text as YAML 1.2 does; or, if not `alone`, as either version does."""
     if alone:
         kind.yaml_implicit_resolvers = {}
     for name, (expression, first) in _PLAIN.items():
@@ -102,7 +102,7 @@ def _reading_1_2(kind: Any, alone: bool = True) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's loader, for which every value that it cannot make is a fault of the YAML, with its line."""
+    """PyYAML's loader, which reports every value that it cannot construct as a fault of the YAML, with its line."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
@@ -131,7 +131,7 @@ _FastLoader = _reading_1_2(type("_FastLoader", (getattr(yaml, "CSafeLoader", yam
 
 
 _Dumper = _reading_1_2(type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {}), alone=False)
-"""Puts text in quotes where either version of YAML would take it for something else; by LibYAML, ten times as fast."""
+"""Quotes text that either version of YAML would read as something else; uses LibYAML, which is ten times as fast."""
 _SlowDumper = _reading_1_2(type("_SlowDumper", (yaml.SafeDumper,), {}), alone=False)
 
 
@@ -144,20 +144,20 @@ def written_yaml(tree: Any) -> str:
 
     try:
         return written(_Dumper)
-    except UnicodeEncodeError:  # names of files that are not UTF-8, which PyYAML alone writes, as escapes
+    except UnicodeEncodeError:  # a file name that is not UTF-8, which only PyYAML can write, with escapes
         return written(_SlowDumper)
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The YAML document in a text, checked to be of a size that can be worked with.
+    """The YAML document in a text, if it is not too large.
 
     Raises:
-        YAMLError: it is none, refers to itself, is nested too deeply, or has more than `MOST_VALUES` values.
+        YAMLError: the text is not YAML, refers to itself, is nested too deeply, or has more than `MOST_VALUES` values.
     """
     try:
         try:
             node = _compose_fast(text)
-        except yaml.YAMLError:  # which PyYAML's own parser describes better
+        except yaml.YAMLError:  # PyYAML's own parser describes the fault better
             node = yaml.compose(text, Loader=_Loader)
         if _values(node, {}) > MOST_VALUES:
             raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} values, each alias counted as what it stands for")
@@ -169,10 +169,10 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _compose_fast(text: str) -> yaml.Node | None:
-    """The document by LibYAML, ten times as fast, where PyYAML has it.
+    """The document, read by LibYAML, which is ten times as fast, if PyYAML was built with it.
 
     Raises:
-        YAMLError: there may be a fault.
+        YAMLError: LibYAML is not available or reports a fault.
         RecursionError: it has more than `MOST_LEVELS`.
     """
     if not yaml.__with_libyaml__:
@@ -194,7 +194,7 @@ def _values(node: Any, known: dict[int, int]) -> int:
     """The number of values in a document, with aliases written out.
 
     Args:
-        known: the numbers of nodes that were counted; 0: of those that are being counted.
+        known: id of a node -> its number of values; 0 while the node is being counted.
 
     Raises:
         RecursionError: a node is a part of itself.
@@ -214,7 +214,7 @@ def _values(node: Any, known: dict[int, int]) -> int:
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """What a fault of PyYAML's says, without its place."""
+    """The message of a fault of PyYAML, without the place."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
 
 
@@ -335,7 +335,7 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 
 
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
-    """The known keys of the section at a key path, as they are written; none if there is no one section."""
+    """The known keys of the section at a key path, as they are written; empty if there is no such section."""
     section: Any = root
     for key in keys:
         if isinstance(section, type) and issubclass(section, BaseModel):

@@ -1,9 +1,9 @@
-"""Settings that a configuration leaves out, chosen from its corpus and its budget; what it sets itself is kept.
+"""The rules that choose settings from the corpus and the budget. Settings in the configuration are kept.
 
 A configuration that names its format has the fixed defaults of the schema instead, as studies have.
 
-Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules as a
-table; `posnmt.training.choose` applies them.
+Each `for_` function returns dotted key → value of the settings that are left out, and reads no file. docs/train.md has
+the rules as a table; `posnmt.training.choose` applies them.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Tree = Mapping[str, Any]
 Settings = dict[str, Any]
 
 EVALUATING = 0.15
-"""The share of a budget of time that evaluations may take, where three of them take less."""
+"""The largest share of a time budget that more than three evaluations may take."""
 
 AUTO = "auto"
-"""A value that asks for the choice, as leaving the setting out does."""
+"""A value that means the same as leaving the setting out: it is chosen."""
 
 CONTINUED = 0.5
 """The peak rate of a training that continues from a run, relative to that of a new one."""
 
 FEWEST_SENTENCES = 16
-"""The least size that is chosen for a batch that counts sentences."""
+"""The smallest batch that is chosen if batches are counted in sentences."""
 
 BUDGETS = ("train.steps", "train.epochs", "train.minutes")
 
 _SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "model.decoder.position")
 _SIZE = ("model.size", "model.d_model")
 _NULL_IS_UNSET = ("train.init", "model.system", "model.size")
-"""Settings whose null, their default, names nothing; of others it means something, such as no limit."""
+"""Settings for which null means that they are left out. For others null is a value, such as no limit."""
 _CHOSEN = frozenset(marked(Config, Chosen))
 
 
 def is_set(tree: Tree, key: str) -> bool:
-    """Whether a configuration as written has a setting, by its dotted key."""
+    """Whether a configuration, as written, sets a dotted key."""
     value: Any = tree
     for name in key.split("."):
         if not isinstance(value, Mapping) or name not in value:
@@ -51,7 +51,10 @@ def is_set(tree: Tree, key: str) -> bool:
 
 
 def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
-    """A configuration with settings in it, by their dotted keys; what is no section stays, for the check to report."""
+    """A configuration with settings put in by their dotted keys.
+
+    A section that is no mapping stays as it is; it is refused later.
+    """
     result: dict[str, Any] = dict(tree)
     for key, value in settings.items():
         name, _, rest = key.partition(".")
@@ -64,9 +67,9 @@ def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
 
 
 def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
-    """A configuration, or a part of it, without empty sections and without `auto` where that asks for a choice.
+    """A configuration, or a part of it, without empty sections and without `auto` for settings that can be chosen.
 
-    One that names its format is as it is.
+    A configuration that names its format is not changed.
 
     Args:
         prefix: of the keys of a part.
@@ -95,15 +98,15 @@ def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
 def for_text(
     tree: Tree, corpus: Survey, languages: tuple[str | None, str | None], minutes: float | None = None
 ) -> Settings:
-    """What preparing the text needs.
+    """The settings that preparing the text needs.
 
     The vocabulary grows with the square root of the text, from 8,000 for 2 million characters of a side; it has at
     least two entries for each character of the alphabet. Of more than 1,000 distinct characters the rarest are spelled
     in bytes: 1 in 2,000 of those that occur.
 
     Args:
-        languages: the codes that the names of the files show.
-        minutes: the budget of the training, if it is one of time.
+        languages: the language codes in the names of the files.
+        minutes: the budget of the training, if it is a time.
     """
     settings: Settings = {"data.max_length": 256, "train.bleu_tokenizer": corpus.target.bleu_tokenizer}
     for side, name, written in zip(("source", "target"), languages, (corpus.source, corpus.target), strict=True):
@@ -124,11 +127,12 @@ def for_text(
 
 
 def for_model(tree: Tree, model: Model, shared: bool, pairs: int) -> Settings:
-    """The system, its size and its regularisation, for a training corpus of so many pairs.
+    """The system, its size and its dropout.
 
     Args:
-        model: with the named system and size that are set filled in.
+        model: with the settings of the named system and size, if they are set.
         shared: whether both sides have one vocabulary.
+        pairs: of the training corpus.
     """
     settings: Settings = {"model.dropout": 0.3 if pairs < 15_000 else 0.2 if pairs < 100_000 else 0.1}
     if not any(is_set(tree, key) for key in _SYSTEM):
@@ -144,10 +148,10 @@ def for_model(tree: Tree, model: Model, shared: bool, pairs: int) -> Settings:
 
 
 def for_embeddings(tree: Tree, model: Model) -> Settings:
-    """Small word embeddings at the start of a Transformer whose output projection they are: they learn sooner.
+    """Small initial word embeddings for a Transformer whose output projection is tied to them: it learns sooner.
 
     Args:
-        model: with its system filled in.
+        model: with the settings of its system.
     """
     if model.architecture != "transformer" or model.tie_embeddings != "all":
         return {}
@@ -159,20 +163,20 @@ def for_embeddings(tree: Tree, model: Model) -> Settings:
 def distance(median: float) -> int:
     """A clipping distance for relative vectors: a quarter of the median length, from 2 to 16.
 
-    Where the clipping distance is not well below the lengths of training, relative vectors bring nothing beyond those.
+    Beyond the lengths of training, relative vectors help only if this distance is well below those lengths.
 
     Args:
-        median: length of a training sentence, in subwords.
+        median: length of the training sentences, in subwords.
     """
     return max(2, round(min(16.0, median / 4)))
 
 
 def for_distances(model: Model, median: float) -> Settings:
-    """A clipping distance for relative vectors that have none.
+    """The position schemes with a clipping distance for relative vectors that lack one.
 
     Args:
-        model: with its system filled in.
-        median: length of a training sentence, in subwords.
+        model: with the settings of its system.
+        median: length of the training sentences, in subwords.
     """
     settings: Settings = {}
     for setting, schemes in model.schemes.items():
@@ -185,7 +189,7 @@ def for_distances(model: Model, median: float) -> Settings:
 
 
 def too_wide(model: Model, median: float) -> int | None:
-    """The largest clipping distance of relative vectors that is more than half the median length; None if none is."""
+    """The largest clipping distance of relative vectors, if it is more than half the median length; else None."""
     choices = [choice for schemes in model.schemes.values() for choice in schemes]
     distances = [int(choice.options.get("distance", 0)) for choice in choices if choice.scheme == "relative"]
     return max((distance for distance in distances if 2 * distance > median), default=None)
@@ -196,7 +200,7 @@ def _lacks_distance(choice: Tree) -> bool:
 
 
 def for_updates(tree: Tree, config: Config, pairs: int, length: float) -> Settings:
-    """The size of an update and how it is made: small batches and Muon learn sooner (docs/performance.md).
+    """The batch, the optimizer and the learning rate: small batches and Muon learn sooner (docs/performance.md).
 
     Args:
         config: with its model chosen.
@@ -221,10 +225,13 @@ def for_updates(tree: Tree, config: Config, pairs: int, length: float) -> Settin
 
 
 def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
-    """How often dev is looked at: 12 times, in few minutes twice a minute.
+    """The number of evaluations on dev: 12, or in few minutes two a minute.
 
-    Three times at least, less often where an evaluation takes so many seconds that they would take more than a share of
-    the time: sentences are long, or the machine is slow.
+    If more than three evaluations would take more than the share `EVALUATING` of the time, there are fewer.
+
+    Args:
+        minutes: the budget, if it is a time.
+        seconds: that an evaluation takes; 0 if that is not known.
     """
     if minutes is None:
         return 12
@@ -233,7 +240,7 @@ def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
 
 
 def for_budget(tree: Tree, train: Train, updates: int, evaluations: int) -> Settings:
-    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates and evaluations."""
+    """Warm-up, cool-down, and when to evaluate, for a training of so many updates and evaluations."""
     every = -(-updates // evaluations)  # rounded up
     settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
     settings["train.average"] = 3 if evaluations >= 9 else 1
@@ -248,7 +255,7 @@ def for_budget(tree: Tree, train: Train, updates: int, evaluations: int) -> Sett
 
 
 def passes(pairs: int) -> int:
-    """Passes over a corpus for which no budget is given: 15 for 50,000 pairs, fewer for more, from 3 to 40."""
+    """Passes over the corpus if there is no budget: 15 for 50,000 pairs, fewer for more pairs, from 3 to 40."""
     return max(3, min(40, round(15 * math.sqrt(50_000 / max(1, pairs)))))
 
 

@@ -1,4 +1,4 @@
-"""Settings of a training that have a name of their own, in `posnmt train` as an option and in Python as an argument.
+"""Settings of a training with a short name: an option of `posnmt train`, and an argument in Python.
 
 Nothing heavy is imported here, so that `posnmt --help` is fast.
 """
@@ -12,12 +12,12 @@ from typing import Annotated, Any, Protocol, TypedDict, get_type_hints
 
 @dataclass(frozen=True)
 class Sets:
-    """What an option sets.
+    """The setting behind an option.
 
     Attributes:
-        key: dotted, of the configuration.
-        help: of the command.
-        metavar: what stands for the value there.
+        key: the dotted key in the configuration.
+        help: of the option.
+        metavar: the placeholder for its value in the help.
     """
 
     key: str
@@ -26,7 +26,7 @@ class Sets:
 
 
 class InFolder(Protocol):
-    """What has a folder, as a run has."""
+    """An object with a folder, such as a run."""
 
     @property
     def folder(self) -> Path:
@@ -35,7 +35,7 @@ class InFolder(Protocol):
 
 
 class TrainOptions(TypedDict, total=False):
-    """Each is as if left out where it is None."""
+    """None means that the option is left out."""
 
     source: Annotated[
         str | Path | None,
@@ -59,7 +59,7 @@ class TrainOptions(TypedDict, total=False):
 
 
 HINTS: dict[str, Any] = get_type_hints(TrainOptions, include_extras=True)
-"""Option -> its annotation."""
+"""Option -> its type, with its `Sets`."""
 
 SETS: dict[str, Sets] = {name: hint.__metadata__[0] for name, hint in HINTS.items()}
-"""Option -> what it sets."""
+"""Option -> the setting behind it."""

@@ -1,6 +1,6 @@
-"""From a YAML file to a complete, checked configuration, with all faults reported at once.
+"""From a YAML file to a complete, checked configuration. All faults are reported at once.
 
-A named system (`model.system: relative`) or a named size (`model.size: small`) sets the defaults of the file. Each
+A named system (`model.system: relative`) or a named size (`model.size: small`) replaces defaults of the schema. Each
 fault names the file, the line, the rule and the value.
 """
 
@@ -37,10 +37,10 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Lines]:
-    """A configuration as written, with overrides put in, and the line of each key of the file; not checked yet.
+    """A configuration as written, with overrides, and the line of each key of the file; it is not checked yet.
 
     Raises:
-        UserError: no such file, or no YAML mapping; an override that is none.
+        UserError: no such file, or no YAML mapping; an override that is not `key.key=value`.
     """
     tree, lines = read_yaml(
         path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"

@@ -44,7 +44,7 @@ BEFORE = "text-before"
 """The text pipeline of the run that this one continues from, if this one has an extended vocabulary."""
 
 EXPORTED = "posnmt.json"
-"""The file that makes a folder an exported model, which is no run."""
+"""The file that marks a folder as an exported model, which is not a run."""
 
 COUNTS = "target-counts.txt"
 """The file with the number of each target subword in the training text."""
@@ -53,7 +53,7 @@ LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
-"""Prefixes of settings that locate text, whose content is compared by the key of its store."""
+"""Prefixes of settings that locate text. Texts are compared by their content instead: by the key of the store."""
 
 
 RESTORE = "copy it again from its origin"
@@ -64,7 +64,7 @@ Plain = Annotated[str, Field(pattern=r"^[\w.+!-]+$", max_length=100)]
 
 
 class Part(TypedDict):
-    """A part from outside posnmt, as it was at the training; see `posnmt.base.plugins.Origin`."""
+    """A part from outside posnmt at the time of training; see `posnmt.base.plugins.Origin`."""
 
     kind: str
     name: str
@@ -90,14 +90,14 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path, allow_plugins: bool = False) -> Run:
-        """The run in a folder; a part from outside posnmt that has changed since its training is warned of.
+        """The run in a folder. Prints a warning for each part from outside posnmt that has changed since the training.
 
         Args:
             allow_plugins: import the classes that its configuration names by `module:Class`.
 
         Raises:
             UserError: no such folder, or not a run folder; a part of it is not installed, cannot be imported, or is a
-                class that is not allowed; `allow_plugins` is no boolean.
+                class that is not allowed; `allow_plugins` is not a boolean.
         """
         if not isinstance(allow_plugins, bool):
             raise UserError(f"a boolean is needed; got {allow_plugins!r}", "allow_plugins", "write True or False")
@@ -128,8 +128,8 @@ class Run:
         """Create a new run folder, which `refuse_existing` has checked.
 
         Args:
+            before: the folder of the text pipeline that `text` extends, if it does.
             counts: int64 [V], of each target subword in the training text, if there was one.
-            before: the folder of a text pipeline that `text` extends.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("text", BEFORE):
@@ -145,7 +145,7 @@ class Run:
         return run
 
     def change(self, config: Config, step: int) -> None:
-        """Write the configuration that the run goes on with; its record lists what has changed, and at which step."""
+        """Write the configuration with which the run goes on; add the changed settings and the step to the record."""
         old, new = (_flat(each.model_dump(mode="json")) for each in (self.config, config))
         changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
         if changed:
@@ -160,7 +160,7 @@ class Run:
 
     @property
     def training_lengths(self) -> dict[str, Spread]:
-        """The lengths of the training sentences by side, source and target; nothing if the record has none.
+        """The lengths of the training sentences by side, source and target; empty if they are not recorded.
 
         Raises:
             UserError: the record is damaged.
@@ -194,7 +194,7 @@ class Run:
 
     @property
     def sentences_per_line(self) -> dict[str, list[float]]:
-        """The shares of training lines with at least 1, 2, … sentences by side; nothing if the record has none.
+        """The shares of training lines with at least 1, 2, … sentences, by side; empty if they are not recorded.
 
         Raises:
             UserError: the record is damaged.
@@ -203,7 +203,7 @@ class Run:
 
     @property
     def marks(self) -> dict[str, int]:
-        """Training pairs for each mark of a target language, of some; nothing if the record has none.
+        """Mark of a target language -> sampled training pairs that have it; empty if no marks are recorded.
 
         Raises:
             UserError: the record is damaged.
@@ -211,9 +211,9 @@ class Run:
         return _validated(read_json(self.folder / "record.json") or {}, "marks", dict[str, int], {}, self.folder)
 
     def with_own_text(self, config: Config) -> Config:
-        """A configuration for going on with this run, with its own copy of the text pipeline that it began with.
+        """The configuration for resuming this run: it reads the run's own copy of the text pipeline.
 
-        A run that continues from another one does not need that one's folder any more.
+        So a run that was started from another one (`train.init`) does not need the other folder any more.
         """
         if config.train.init is None:
             return config
@@ -302,7 +302,7 @@ def _refuse_missing(parts: list[Part], folder: Path) -> None:
 
 
 def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator[str]:
-    """A clause for each part that is not as it was at the training."""
+    """A clause for each part that has changed since the training."""
     before = {(part["kind"], part["name"]): part for part in recorded}
     for part in parts:
         old = before.get((part.kind, part.name))
@@ -317,7 +317,7 @@ def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator
 
 
 _warn_once = cache(warn)
-"""At the first time that a message is due in this process."""
+"""`warn`, once for each message in this process."""
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
@@ -350,8 +350,8 @@ def refuse_existing(
     """Check that a new run would not overwrite anything.
 
     Args:
-        what: the folder is, for the message.
-        todo: what to do where it exists.
+        what: the folder's name in the message.
+        todo: what to do if it exists.
 
     Raises:
         UserError: the folder exists and is not empty.
@@ -385,7 +385,7 @@ def refuse_other_config(run: Run, config: Config) -> None:
 
 
 def refuse_other_text(run: Run, key: str) -> None:
-    """Check that a resumed run was started on the same text, whatever its location.
+    """Check that a resumed run was started on the same text, wherever that is now.
 
     Args:
         key: key of the store of its corpora, which depends on contents and not on paths.
@@ -393,10 +393,10 @@ def refuse_other_text(run: Run, key: str) -> None:
     Raises:
         UserError: the text differs.
     """
-    begun = run.record.get("data")
-    if begun not in (None, key):
+    before = run.record.get("data")
+    if before not in (None, key):
         raise UserError(
-            f"the run was started on other text: the key of the store of its corpora was {begun[:16]}, is {key[:16]}",
+            f"the run was started on other text: the key of the store of its corpora was {before[:16]}, is {key[:16]}",
             run.folder,
             "resume with the files that it was started with, or start a new run with another --out",
         )

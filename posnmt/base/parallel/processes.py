@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from posnmt.base.errors import UserError
 
-# Number of pieces that the calling process computes first: a few are done before another process would have started.
+# Pieces that the calling process computes first: it finishes a few before another process would have started.
 ALONE = 3
 
 Piece = TypeVar("Piece")
