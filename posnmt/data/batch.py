@@ -84,7 +84,8 @@ class BatchPlan:
         unit: unit of `size`.
         seed: of the order.
         sort_by: the primary side of sorting.
-        segmentations: the corpus is in so many, one after the other, and each pass has the next (see `Alternating`).
+        segmentations: number of segmentations of the corpus; `pairs` has one after the other, and each pass reads the
+            next (see `Alternating`).
         with_replacement: whether pairs are drawn with replacement, and not sorted; `unit` is then sentences.
     """
 
@@ -154,7 +155,7 @@ class BatchPlan:
 def fit(lengths: NDArray[np.int32], limit: int) -> Iterator[tuple[int, int]]:
     """Divide a sequence of lengths into runs whose padded size (rows x longest) is within a limit.
 
-    A length above the limit is a run of its own. Yields (start, end) of each run.
+    A length above the limit is a run by itself. Yields (start, end) of each run.
     """
     start = 0
     while start < len(lengths):
@@ -169,7 +170,7 @@ def batches_by_length(lengths: Sequence[int], limit: int) -> Iterator[list[int]]
     """Indices of sentences in batches of similar length, the longest first, each within a limit of padded tokens.
 
     Args:
-        lengths: of the sentences, without the symbol that ends each.
+        lengths: of the sentences, without end symbols.
     """
     order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
     padded = np.array([lengths[number] + 1 for number in order], dtype=np.int32)
@@ -188,7 +189,7 @@ def collate(pairs: Sequence[Pair]) -> Batch:
 def pad(
     rows: Sequence[NDArray[np.int32] | Sequence[int]], before: int | None = None, after: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Rows of subwords as a right-padded tensor [B,T], each with a symbol before or after it, and real lengths [B]."""
+    """Rows of subwords as a right-padded tensor [B,T], each with a symbol before or after it, and their lengths [B]."""
     first, extra = int(before is not None), int(before is not None) + int(after is not None)
     lengths = np.array([len(row) + extra for row in rows], dtype=np.int64)
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)

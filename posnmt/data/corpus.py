@@ -34,9 +34,9 @@ _SENTENCES = {
     "crlf": ("line ends in CRLF", "convert it to LF, or remove the CR, counted: {accept}"),
     "columns": ("wrong number of tab-separated columns: {detail}", "write source <tab> target [<tab> document id]"),
 }
-# A byte order mark is removed and counted, and is not a fault.
+# A byte order mark is removed and counted; it is not a fault.
 BYTE_ORDER_MARK = "byte order mark"
-# How files begin that are no text in UTF-8 -> message, advice
+# The first bytes of files that are not UTF-8 text -> message, advice
 _OTHER = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<xz>\xfd7zXZ)|(?P<archive>BZh[1-9]1AY|\x28\xb5\x2f\xfd)|(?P<utf16>\xff\xfe|\xfe\xff)"
     rb"|(?P<zip>PK\x03\x04)|(?P<pdf>%PDF-)|(?P<rtf>\{\\rtf)|(?P<office>\xd0\xcf\x11\xe0)"
@@ -70,7 +70,7 @@ class TextFile:
 
 
 class Pair(NamedTuple):
-    """A source line, its translation, their 1-based line number and the document they come from, if known."""
+    """A source line, its translation, their 1-based line number, and their document if it is known."""
 
     line: int
     source: str
@@ -84,7 +84,7 @@ class Pair(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive pairs as columns: line numbers, texts, and documents (None: no pair has one)."""
+    """Consecutive pairs as columns: line numbers, texts, and documents (None if no pair has one)."""
 
     lines: Sequence[int]
     sources: list[str]
@@ -101,7 +101,7 @@ class Findings:
 
     Attributes:
         lines: of each file that was read to its end.
-        digests: the SHA-256 of the text of each pipe that was read to its end; nothing can read it again.
+        digests: the SHA-256 of the text of each pipe that was read to its end, since it cannot be read again.
     """
 
     def __init__(self, accept: Iterable[str] = (), stop: bool = False) -> None:
@@ -127,7 +127,7 @@ class Findings:
         self._unreadable[file] = fault
 
     def misaligned(self, files: list[TextFile], counts: list[int]) -> None:
-        """Record different line counts, unless a file could not be read to its end, so that its count is unknown."""
+        """Record different line counts; not if a file could not be read to its end, since its count is unknown."""
         if any(file in self._unreadable for file in files):
             return
         counted = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
@@ -158,7 +158,7 @@ class Findings:
 
 
 def document_of(line: str) -> str | None:
-    """The document id in a line of a file of them: what is before the first blank; None: the line is blank."""
+    """The document id in a line of a file of ids: the text before the first blank; None for a blank line."""
     return next(iter(line.split(maxsplit=1)), None)
 
 

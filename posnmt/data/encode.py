@@ -1,7 +1,7 @@
 """Encodes pairs as subword ids, a chunk at a time, with counts of kept and dropped pairs.
 
-Random segmentations of a kept pair are functions of its line and of their own number, so that neither chunks nor
-processes show. One that is longer than `data.max_length` is replaced by the usual segmentation, and is counted.
+A random segmentation of a pair depends only on the line of the pair and on its own number, so chunks and processes do
+not affect it. One that is longer than `data.max_length` is replaced by the usual segmentation, and counted.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ class Account:
     """The counts of a split, or of a part of it.
 
     Attributes:
-        read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
+        read, kept: pairs.
+        kept_too_long: pairs that were kept although they are longer than `data.max_length`.
+        copies: kept pairs whose sides are equal.
         dropped: pairs for each of `REASONS`.
         subwords, unknown, longest: of the source and the target of kept pairs.
         restored: of the source and the target; see `posnmt.data.restored`.
-        sampled, replaced: of the source and the target: subwords of all random segmentations; how many segmentations
-            were too long and are replaced by the usual one.
+        sampled: of the source and the target; subwords of all random segmentations.
+        replaced: of the source and the target; segmentations that were too long, so that the usual one replaces them.
     """
 
     read: int = 0
@@ -85,8 +87,14 @@ class Account:
 
 
 class Encoded(NamedTuple):
-    """An encoded chunk: kept rows, and the same for each random segmentation; line, reason and lengths of the dropped
-    pairs; the counts."""
+    """An encoded chunk.
+
+    Attributes:
+        rows: the kept pairs.
+        sampled: the same for each random segmentation.
+        dropped: line, reason, and lengths of source and target of each dropped pair.
+        account: the counts.
+    """
 
     rows: pa.RecordBatch
     sampled: list[pa.RecordBatch]
@@ -102,8 +110,8 @@ class EncodeChunk:
         text: the text pipeline.
         split: `train` or `dev`; the text of dev is stored.
         max_length: most subwords of a side; None: no limit.
-        samplers: of source and target; None: no random segmentations are drawn.
-        compared: each line whose number is a multiple of it is decoded and compared.
+        samplers: of source and target; None if no random segmentations are drawn.
+        compared: a line is decoded again and compared if its number is a multiple of this.
     """
 
     text: TextPipeline
@@ -149,7 +157,7 @@ class EncodeChunk:
     def _restored(
         self, chunk: Chunk, rows: NDArray[np.int64], side: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> Restored:
-        """What encoding and decoding changes in a side of some of the kept rows, whose ids are given."""
+        """The changes by encoding and decoding in one side of some of the kept rows, whose subwords are `ids`."""
         ends = np.cumsum(lengths)
         places = [place for place, row in enumerate(rows.tolist()) if chunk.lines[row] % self.compared == 0]
         texts = (chunk.sources, chunk.targets)[side]
@@ -157,7 +165,7 @@ class EncodeChunk:
         return compare((self.text.source, self.text.target)[side], [texts[rows[place]] for place in places], encoded)
 
     def _drawn(self, chunk: Chunk, rows: list[int], side: int, usual: pa.Array) -> tuple[list[Flat], int]:
-        """Random segmentations of a side of some rows, and how many were too long and are replaced by the usual one."""
+        """Random segmentations of one side of some rows, and how many were too long and are the usual one instead."""
         assert self.samplers is not None
         sampler, texts = self.samplers[side], (chunk.sources, chunk.targets)[side]
         text, replaced = (self.text.source, self.text.target)[side], 0
@@ -185,7 +193,7 @@ class EncodeChunk:
 
 @dataclass(frozen=True)
 class CountForms:
-    """Counts the forms of the words of a chunk, for truecasing; pairs with a blank side are ignored.
+    """Counts the upper and lower case forms of the words of a chunk, for truecasing; ignores pairs with a blank side.
 
     Args:
         source, target: the tokenisation of the side if it is truecased, or None.
@@ -211,7 +219,7 @@ def _lists(ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> pa.Array:
 
 
 def _strings(texts: list[Any] | None, rows: NDArray[np.int64]) -> pa.Array:
-    """A selection of texts as a column; nulls if there are no texts, and for each that is None."""
+    """A selection of texts as a column; a text that is None is null, and all are null without texts."""
     if texts is None:
         return pa.nulls(len(rows), pa.large_string())
     chosen = [texts[row] for row in rows]
@@ -228,5 +236,5 @@ def _numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def _starts(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each part begins, and where the last one ends [N + 1]."""
+    """The start of each part, and the end of the last one [N + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

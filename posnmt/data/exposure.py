@@ -1,4 +1,4 @@
-"""How often training reached each length and each subword: what a run keeps of its training text.
+"""How often the training text has each length and each subword, as runs record it.
 
 Shapes: L longest length, V vocabulary entries.
 """
@@ -30,7 +30,7 @@ def sentences_by_length(text: str) -> NDArray[np.int64]:
     """int64 [L+1]: the sentences of each length from 0 on, from what `histogram` wrote.
 
     Raises:
-        ValueError: it did not write this.
+        ValueError: `histogram` did not write this.
     """
     if not _HISTOGRAM.fullmatch(text):
         raise ValueError("not a histogram of lengths")
@@ -45,7 +45,7 @@ def sentences_by_length(text: str) -> NDArray[np.int64]:
 def exposure(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """float64 [L]: the share of sentences with more than p subwords, for p = 0 .. L-1, from the counts [L+1] by length.
 
-    It is above 0 everywhere; beyond the longest sentence it would be 0.
+    All shares are above 0; beyond the longest sentence they would be 0.
     """
     longer = counts[::-1].cumsum()[::-1]  # [L+1] sentences of at least p subwords
     shares: NDArray[np.float64] = longer[1:] / longer[0]
@@ -53,7 +53,7 @@ def exposure(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def percentile(counts: NDArray[np.int64], share: float) -> int:
-    """The smallest length that at least this share of sentences does not exceed."""
+    """The smallest length such that at least this share of sentences is not longer."""
     return int(np.searchsorted(counts.cumsum(), share * counts.sum(), side="left"))
 
 
@@ -63,7 +63,7 @@ def write_counts(path: Path, counts: NDArray[np.int64]) -> None:
 
 
 def read_counts(path: Path, size: int) -> NDArray[np.int64]:
-    """int64 [V]: what `write_counts` wrote of a vocabulary of this size.
+    """int64 [V]: the counts in a file of `write_counts`, for a vocabulary of this size.
 
     Raises:
         UserError: the file is missing or damaged.

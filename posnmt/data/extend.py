@@ -1,9 +1,9 @@
-"""Entries for characters that a SentencePiece model lacks, without any other change of how text is split.
+"""Adds entries to a SentencePiece model for characters that it lacks; all other text is split as before.
 
-BPE merges nothing with a character outside the vocabulary, and every segmentation of the unigram model passes through
-it. So an entry for it, which no longer entry contains, changes how this character is read and nothing else. Longer new
-entries would not be sound: those of BPE are merges, whose ranks among the old ones are not known from new text alone,
-and those of the unigram model compete with the old entries for the text that these were trained on.
+BPE merges nothing with a character outside the vocabulary, and every segmentation by the unigram model has a cut on
+both sides of it. So an entry for such a character, which no longer entry contains, only changes how this character is
+read. Longer new entries would change more: in BPE they are merges, whose ranks among the old ones cannot be known from
+new text alone; in the unigram model they compete with the old entries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: 
 
     Args:
         texts: tokenised.
-        coverage: the share of the characters that the extended model shall have; the rarest remain unknown.
+        coverage: the share of the characters of the texts that the extended model has; the rarest remain unknown.
         folder: of the model, for messages.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Forms of characters: what a model reads in place of a character that its vocabulary lacks.
+"""Other forms of characters, which a model reads in place of characters that its vocabulary lacks.
 
-Such a character would be unknown to the model. Another form of it often is known: `fi` for the ligature `ﬁ`, `A` for
-the full-width `Ａ`, a blank for a no-break space. Forms that mean something else are no forms: `2` does not stand for
-`²`. Invisible marks, such as the soft hyphen, are left out.
+Such a character would be unknown to the model, but often another form of it is known: `fi` for the ligature `ﬁ`, `A`
+for the full-width `Ａ`, a blank for a no-break space. A form must have the same meaning: `2` does not stand for `²`.
+Invisible marks, such as the soft hyphen, are left out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ CONTROLS = {
     for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
     if chr(code) not in "\0\n"
 }
-"""Control characters and separators of lines → a blank, where they separate, or nothing."""
+"""Control characters and line separators → a blank, if they are white space, or nothing."""
 
 _VISIBLE = regex.compile(r"[^\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Z}]")
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]")
 
 _OTHER_MEANING = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Tags of Unicode's decompositions under which a character means something else: `²` is no `2`."""
+"""Tags of decompositions in Unicode that change the meaning: `²` is not `2`."""
 
 _SIGNS = {
     "‘": "'", "’": "'", "‚": "'", "‛": "'", "′": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "″": '"',
@@ -38,7 +38,7 @@ def is_visible(text: str) -> bool:
 
 
 class Forms(dict[int, str]):
-    """For `str.translate`: each character, or a form of it that is known where it is not.
+    """A table for `str.translate`: each known character stays; an unknown one becomes the nearest known form, if any.
 
     Args:
         knows: whether every character of a text is in the vocabulary.
@@ -55,7 +55,7 @@ class Forms(dict[int, str]):
 
 
 def _forms(sign: str) -> list[str]:
-    """Other forms of a character, the nearest first; the empty form is known to every model."""
+    """Other forms of a character, the nearest first; the empty form counts as known."""
     if sign.isspace():
         return [" "]
     if _INVISIBLE.match(sign):
@@ -66,7 +66,7 @@ def _forms(sign: str) -> list[str]:
 
 
 def _decomposed(sign: str) -> str:
-    """A character in its parts, as far as they mean the same: `㎡` is `m²`."""
+    """A character decomposed into parts of the same meaning: `㎡` becomes `m²`."""
     tag, *codes = unicodedata.decomposition(sign).split() or [""]
     if not tag.startswith("<"):
         codes = [tag, *codes] if tag else []

@@ -1,4 +1,4 @@
-"""A corpus as training reads it: with further pairs that join several of its pairs, and in several segmentations."""
+"""Corpora for training that add joined pairs to a split, or have several segmentations of it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Joined(ABC):
 
     @abstractmethod
     def members(self, number: int) -> Sequence[int]:
-        """The pairs of the split that a joined pair consists of; `number` is counted from the first joined one."""
+        """The pairs of the split that make up a joined pair; `number` counts joined pairs from 0."""
 
     def _parts(self, index: int) -> Sequence[int]:
         return [index] if index < len(self.split) else self.members(index - len(self.split))
@@ -92,15 +92,15 @@ class InContext(Joined):
     """A split, followed by every pair joined with the pairs before it.
 
     Tiedemann and Scherrer 2017 ("Neural Machine Translation with Extended Context", 2+2), for any number of sentences:
-    a model learns to translate several at once, with `BREAK` between them on both sides. Pairs are joined that are on
-    consecutive lines of one document; a dropped pair ends the context.
+    a model learns to translate several at once, with `BREAK` between them on both sides. Pairs are joined if they are
+    on consecutive lines of one document; a dropped pair ends the context.
 
     Args:
         split: the corpus, with document ids.
-        sentences: most pairs that are joined, 2 or more.
+        sentences: the most pairs that are joined, 2 or more.
 
     Attributes:
-        windows: int64 [W,2], first and last of the pairs that are joined.
+        windows: int64 [W,2], the first and the last of the pairs that are joined.
 
     Raises:
         UserError: no two pairs can be joined.
@@ -127,7 +127,7 @@ class InContext(Joined):
         return range(first, last + 1)
 
     def _lengths(self, lengths: NDArray[np.int32]) -> NDArray[np.int32]:
-        """[W] of the windows, from those of the pairs [N]."""
+        """The lengths of the windows [W], from those of the pairs [N]."""
         ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         first, last = self.windows.T
         joined: NDArray[np.int32] = (ends[last + 1] - ends[first] + last - first).astype(np.int32)
@@ -135,7 +135,7 @@ class InContext(Joined):
 
 
 def _continues(split: Split) -> NDArray[np.bool_]:
-    """[N]: whether a pair is on the line behind that of the pair before it, in the same document."""
+    """[N]: whether a pair is on the line after that of the pair before it, in the same document."""
     documents = split.documents
     same: pa.BooleanArray = pc.fill_null(pc.equal(documents[1:], documents[:-1]), False)
     return np.concatenate([[False], (np.diff(split.lines) == 1) & same.to_numpy(zero_copy_only=False)])
@@ -144,7 +144,7 @@ def _continues(split: Split) -> NDArray[np.bool_]:
 class Alternating:
     """The pairs of several segmentations of a corpus, numbered one segmentation after the other.
 
-    So a number determines the subwords of a pair, and a batch needs no other sign of its pass.
+    So a number determines the subwords of a pair; batches need not know their pass.
 
     Args:
         corpora: the same N pairs in each of K segmentations.

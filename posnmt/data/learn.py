@@ -30,12 +30,12 @@ Files = dict[str, dict[str, TextFile]]
 
 
 class Learned(NamedTuple):
-    """What the first pass gives.
+    """The result of the first pass.
 
     Attributes:
         text: the text pipeline.
-        findings: the files' lines, and what was counted in them.
-        held_out: line numbers of the training pairs that are dev, `data.held_out` of them.
+        findings: the line counts of the files, and the irregularities in them.
+        held_out: line numbers of the `data.held_out` training pairs that serve as dev.
     """
 
     text: TextPipeline
@@ -85,7 +85,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
 
 
 def _learn_truecasing(sides: Sequence[Words], chunks: Iterable[Chunk], processes: int) -> None:
-    """Read chunks, and give the sides that Moses tokenises a truecaser."""
+    """Learn truecasing from chunks, for the sides that Moses tokenises."""
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides]
     with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
@@ -100,10 +100,10 @@ def _learn_truecasing(sides: Sequence[Words], chunks: Iterable[Chunk], processes
 def _learn_subwords(
     sides: Sequence[Words], pairs: Sequence[tuple[str, str]], settings: Subword, processes: int
 ) -> TextPipeline:
-    """The pipeline with subwords of some pairs.
+    """The pipeline with subwords learned from some pairs.
 
     Raises:
-        UserError: the text does not support so large a vocabulary; lists both sides where each has its own.
+        UserError: the text does not support so large a vocabulary; with two vocabularies, the faults of both.
     """
     texts = [_tokenised(words, [pair[side] for pair in pairs], processes) for side, words in enumerate(sides)]
     if settings.shared:
@@ -122,7 +122,7 @@ def _learn_subwords(
 def _extended(
     text: TextPipeline, pairs: list[tuple[str, str]], config: Config, processes: int, say: Report
 ) -> TextPipeline:
-    """A pipeline with entries for the characters of some pairs that it lacks.
+    """The pipeline extended by entries for characters of some pairs that it lacks.
 
     Raises:
         UserError: the subwords cannot be extended.
@@ -184,12 +184,12 @@ def _load_pipeline(config: Config) -> TextPipeline:
 
 
 def _of_sides(source: str, target: str) -> str | dict[str, str]:
-    """The tokenisers of both sides in the form of a config."""
+    """The tokenisers of both sides, as in a configuration."""
     return source if source == target else {"source": source, "target": target}
 
 
 def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: Reservoir[int]) -> Iterator[Chunk]:
-    """The same chunks; pairs without a blank side are offered to the sample, and their lines to be held out."""
+    """The same chunks; offers their pairs without a blank side to `sample`, and the lines of these to `held_out`."""
     for chunk in chunks:
         for line, source, target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):
             if source.strip() and target.strip():

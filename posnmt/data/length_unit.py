@@ -43,7 +43,7 @@ def length_unit(unit: str, subword_model: Path | None = None, side: str = "sourc
 
 
 def _subword_lengths(path: Path) -> CountLengths:
-    """Lengths in the subwords of one SentencePiece model."""
+    """Lengths in subwords of one SentencePiece model."""
     from posnmt.data.subword import Subwords
 
     subwords = Subwords.load(path)

@@ -1,7 +1,7 @@
-"""Lines as they come: passed by a caller, or arriving on a pipe or a terminal; and the portions they are translated in.
+"""Lines to translate: those that a caller passes, those that arrive on a pipe, and their division into portions.
 
-Those of a pipe are given as they arrive, so that a line is processed before the next one is written. Portions are small
-at first, so that the first translations come soon.
+Lines of a pipe or a terminal are read as they arrive, so that a line is processed before the next one is written.
+Portions are small at first, so that the first translations come soon.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from posnmt.data.corpus import Findings, TextFile, decode_block
 from posnmt.data.unpack import LINE, too_long
 
 PAUSE = 0.05
-"""Seconds without new text after which the lines that have arrived are given."""
+"""Seconds without new text after which the lines that have arrived are yielded."""
 
 FIRST = 250
-"""Lines of the first portion. Each is larger than the one before, up to `LARGEST`."""
+"""Lines of the first portion. Each portion is larger than the one before, up to `LARGEST`."""
 
 LARGEST = 2_000
-"""Lines that are in memory at a time and sorted by length together; batches are fuller where there are more."""
+"""The most lines that are in memory at a time and sorted by length together; more would fill batches better."""
 
 T = TypeVar("T")
 
 
 def listed(values: Iterable[T], name: str) -> list[T]:
-    """What a caller passes for each of some lines, as a list.
+    """The argument of a caller with a value for each line, as a list.
 
     Raises:
-        UserError: one string, or nothing that has elements.
+        UserError: it is one string, or has no elements.
     """
     if isinstance(values, str | bytes):
         raise UserError(f"{name} is one string, not a list of lines", None, f"write [{name}], or {name}.splitlines()")
@@ -41,7 +41,7 @@ def listed(values: Iterable[T], name: str) -> list[T]:
 
 
 def checked_lines(lines: Iterable[str | None], name: str, optional: bool = False) -> list[str]:
-    """Lines without their line ends, which lines of a file may have.
+    """Lines without the line ends that they may have.
 
     Args:
         name: of the argument, for messages.
@@ -89,7 +89,7 @@ def portions(lines: Iterator[T], done: int = 0) -> Iterator[list[T]]:
     """Lines in portions, in order.
 
     Args:
-        done: lines that came before, so that the rest of a text has the portions that it has in the whole.
+        done: lines that came before, so that the rest of a text is divided as in the whole text.
     """
     while group := list(islice(lines, portion(done))):
         yield group
@@ -99,13 +99,13 @@ def portions(lines: Iterator[T], done: int = 0) -> Iterator[list[T]]:
 def arriving_lines(
     stream: BinaryIO, file: TextFile, findings: Findings, size: Callable[[int], int] = portion
 ) -> Iterator[list[str]]:
-    """Groups of lines, as `decode_lines` gives them: what had arrived when the writer paused.
+    """Groups of lines that had arrived when the writer paused, decoded as by `decode_lines`.
 
     Args:
         stream: an open binary stream such as `sys.stdin.buffer`.
         file: names the stream in messages.
         findings: collects faults.
-        size: the most lines of a group, by the number of lines that came before.
+        size: number of lines that came before → the most lines of a group.
     """
     first = 1
     for raws in _groups(stream, file, size):
@@ -117,20 +117,20 @@ def _groups(stream: BinaryIO, file: TextFile, size: Callable[[int], int]) -> Ite
     """Groups of complete lines with their line ends; the last line may lack one."""
     done = 0
     lines: list[bytes] = []
-    begun: list[bytes] = []  # parts of a line whose end has not arrived
+    unfinished: list[bytes] = []  # parts of a line whose end has not arrived
     ended = False
     while not ended:
         chunk = stream.read1(1 << 20)  # type: ignore[attr-defined]
         ended = not chunk
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            lines.append(b"".join([*begun, end, b"\n"]))
-            begun = []
-        begun.append(rest)
-        if sum(map(len, begun)) > LINE:
+            lines.append(b"".join([*unfinished, end, b"\n"]))
+            unfinished = []
+        unfinished.append(rest)
+        if sum(map(len, unfinished)) > LINE:
             raise too_long(file.path, done + len(lines) + 1)
-        if ended and any(begun):
-            lines.append(b"".join(begun))
+        if ended and any(unfinished):
+            lines.append(b"".join(unfinished))
         while len(lines) >= size(done) or (lines and (ended or not _more_is_there(stream))):
             group, lines = lines[: size(done)], lines[size(done) :]
             done += len(group)

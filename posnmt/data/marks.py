@@ -1,4 +1,4 @@
-"""Marks of target languages: the first word of a source line, such as `<2de>` or `>>de<<`, of models for several."""
+"""Marks of target languages in models for several: the first word of a source line, such as `<2de>` or `>>de<<`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from posnmt.data.subword import Subwords
 
 LINES = 20_000
-"""Lines in which marks are looked for."""
+"""The most lines that are searched for marks."""
 
 LONGEST = 24
-"""Subwords of a mark and a word, at most."""
+"""The most subwords of a mark and the word after it."""
 
 _MARK = re.compile(r"\s*((?:<2|>>)([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*)(?:>|<<))\s+\S")
 
 
 def mark_of(line: str) -> str | None:
-    """The mark at the beginning of a line; None: it has none."""
+    """The mark at the beginning of a line; None if it has none."""
     match = _MARK.match(line)
     return None if match is None else match[1]
 
@@ -51,12 +51,12 @@ def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
     """The mark of a language.
 
     Args:
-        language: its code, also a shorter or longer one where only one mark is of that language: `de` for `>>deu<<`.
+        language: its code; also a shorter or longer code if only one mark is of that language: `de` for `>>deu<<`.
         marks: of the training text.
         option: that names the language, for errors.
 
     Raises:
-        UserError: there is none for it.
+        UserError: the language has no mark.
     """
     codes = {match[2].lower(): mark for mark in marks if (match := _MARK.match(f"{mark} x"))}
     if not codes:

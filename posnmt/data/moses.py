@@ -1,4 +1,4 @@
-"""Moses' word tokenisation: the rules and results of sacremoses, many times as fast.
+"""Moses' word tokenisation: the rules and results of sacremoses, several times as fast.
 
 sacremoses applies every rule to every line, some with sets of ten thousand characters rebuilt for each full stop. Here
 the rules are applied to the text between two blanks, and the results are cached. Two rules depend on more context:
@@ -50,10 +50,10 @@ class Piece(NamedTuple):
 
 
 class MosesTokeniser:
-    """Moses' tokeniser without escapes. Can be pickled for worker processes, without its cache.
+    """Moses' tokeniser without escapes. It can be pickled for worker processes, without its cache.
 
     Args:
-        language: code for the rules; without a list in sacremoses it has the English non-breaking prefixes.
+        language: code for the rules; a language without a list in sacremoses has the English non-breaking prefixes.
     """
 
     def __init__(self, language: str) -> None:

@@ -64,18 +64,18 @@ LEAST = 0.05
 """The smallest s."""
 
 ROUNDING = 1e-9
-"""A sum of d that is no larger is 0."""
+"""A sum of d up to this is taken to be 0."""
 
 ENOUGH, PARTS = 50, 5
-"""Of texts that may be unrelated: the fewest lines, and the parts at whose distances lines are compared."""
+"""For `unrelated`: the fewest lines, and the number of parts whose distances are the offsets that are compared."""
 
 LEAST_LIKE, LIKE = 4.0, 0.05
-"""The smallest certainty, in all and for each line, that texts which belong together fit better than others. Outputs of
-which nine words in ten were exchanged have 0.12 a line and more; texts in another order have up to 4 in all, and 0.05 a
-line if neighbours are alike."""
+"""The smallest certainty, in total and per line, with which related texts fit better than others. Outputs with nine
+words in ten exchanged have at least 0.12 a line; texts in another order have up to 4 in total, or 0.05 a line if
+neighbours are alike."""
 
 NAMED = 3
-"""Stretches that warnings name; others are counted."""
+"""The most stretches that warnings name; further ones are counted."""
 
 _TOKEN = re.compile(r"\d+|[a-z\u00df-\u024f]+|[^\W\d_a-z\u00df-\u024f]+")
 """A numeral, a word in Latin letters (also inside Japanese or Chinese), or a word of other letters."""
@@ -145,7 +145,7 @@ def unrelated(sources: Sequence[str], targets: Sequence[str]) -> bool:
 
 
 def sentences(stretches: Sequence[Shift], text: str, other: str) -> list[str]:
-    """What a person should know of the shifts of a text against another one, such as a target against a source."""
+    """Sentences for people about the shifts of a text against another one, such as a target against a source."""
     result = []
     for shift in stretches[:NAMED]:
         offset, first, last = shift["offset"], shift["first"], shift["last"]
@@ -208,12 +208,12 @@ def _edge(read: Read, lines: range, offset: int, sign: int) -> int:
 def _gains(
     read: Read, lines: range, offsets: Sequence[int]
 ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.float64]]]:
-    """By how much source lines fit the target lines at each offset better than their own.
+    """How much better source lines fit the target lines at each offset than their own.
 
     Returns:
-        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line, and
-        where an earlier line has the same texts. The last lines of a block are compared with the first ones of the
-        next block; they fit no line there.
+        The numbers of a sample of the lines [N]; offset -> d [N], which is 0 if it is not known, as at a blank line, or
+        if an earlier line has the same texts. The last lines of a block are compared with the first ones of the next
+        block, which they do not fit.
     """
     blocks = [lines]
     if len(lines) > SAMPLE:
@@ -237,7 +237,7 @@ def _gains(
 
 
 class _Texts:
-    """Some lines of a source and a target [N], and what of them fits.
+    """Some lines of a source and a target [N], and how well they fit.
 
     Methods have rows: numbers of source lines [M], each of which is compared with the target line at an offset.
     """
@@ -253,7 +253,7 @@ class _Texts:
         self._tokens = [[each & both for each in side] for side in tokens]
 
     def rows(self, offset: int) -> NDArray[np.int64]:
-        """The lines that are compared at an offset: those without blank ones in their own pair and at the offset."""
+        """The lines that are compared at an offset: neither their own pair nor the line at the offset is blank."""
         rows = np.arange(max(0, -offset), len(self._blank) - max(0, offset))
         return rows[~self._blank[rows] & ~self._blank[rows + offset]]
 
@@ -269,7 +269,7 @@ class _Texts:
         return np.array([min(MOST, sum(self._idf[token] for token in each)) if each else 0.0 for each in shared])
 
     def first(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.int64]:
-        """Of rows with the same three texts, the first one."""
+        """The first row of all rows with the same three texts."""
         source, target = self._sides
         texts = {(source[row], target[row], target[row + offset]): row for row in rows.tolist()[::-1]}
         return np.array(list(texts.values()), int)
@@ -278,7 +278,7 @@ class _Texts:
 def _without_counters(tokens: Sequence[set[str]]) -> list[set[str]]:
     """The tokens of lines without the numerals that count them, which grow evenly from line to line.
 
-    With a line between them they are as many, so that lines at any of the `OFFSETS` count as neighbours.
+    Lines at any of the `OFFSETS` count as neighbours, since other lines may be between counted ones.
     """
     numbers = [{int(token) for token in each if token.isdecimal() and len(token) < 19} for each in tokens]
     kept = []
@@ -314,7 +314,7 @@ def _stretches(
 def _joined(
     stretches: Sequence[tuple[int, int, int]], gains: Mapping[int, NDArray[np.float64]]
 ) -> list[tuple[int, int, int]]:
-    """The stretches, where neighbours with the same offset are one, and others meet at the row that fits both best."""
+    """The stretches; neighbours of the same offset are joined, and others meet at the row that fits both best."""
     joined: list[tuple[int, int, int]] = []
     for offset, first, last in stretches:
         if joined and joined[-1][2] == first:
@@ -371,7 +371,7 @@ def _read(files: Mapping[str, TextFile], blocks: Sequence[range]) -> tuple[list[
 
 
 def _picked(file: TextFile, blocks: Sequence[range]) -> Iterator[str]:
-    """Some lines of a file; the others are passed over as bytes, which is fast."""
+    """Some lines of a file; the others are skipped as bytes, which is fast."""
     place = 0
     with open_text(file) as stream:
         for block in blocks:

@@ -1,4 +1,4 @@
-"""Which subwords become pairs: by their translations, their spelling and their frequency (`posnmt.data.word_pairs`)."""
+"""Pairs subwords by their translations, their spelling and their frequency (see `posnmt.data.word_pairs`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def pair_words(
     Args:
         pieces: the entries of source and target vocabulary, special symbols first.
         counts: how often each occurs in the training text.
-        translations: the most probable pairs become `lm`, each subword in one of them.
-        threshold: least probability of such a pair.
+        translations: the most probable ones become pairs of the class `lm`; each subword is in at most one pair.
+        threshold: least probability of a pair of this class.
     """
     rows = [(word, word, "all") for word in range(SPECIALS)]
     free = [dict.fromkeys(range(SPECIALS, len(side))) for side in pieces]  # sets with an order
@@ -76,9 +76,9 @@ def translations_of(pairs: Iterable[tuple[Iterable[int], Iterable[int]]]) -> dic
 
 
 def read_lexicon(path: Path, text: TextPipeline) -> tuple[dict[tuple[int, int], float], int]:
-    """The translations in a file, one a line (source <tab> target <tab> probability), and how many are not known.
+    """The translations in a file, one a line (source <tab> target <tab> probability), and the number of unknown ones.
 
-    Known are pairs of two entries of the vocabularies, in SentencePiece's form (`▁` for a blank).
+    A translation is known if both words are entries of the vocabularies, in SentencePiece's form (`▁` for a blank).
 
     Raises:
         UserError: names the first line of another form.

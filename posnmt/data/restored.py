@@ -1,7 +1,7 @@
-"""What encoding and decoding a side of a corpus changes: counted on its own text, with examples.
+"""Counts what encoding and decoding changes in the text of a side of a corpus, with examples.
 
-Decoding must give back what a model was trained to write. It does not where normalisation replaces characters, where
-the vocabulary lacks them, or where a tokeniser's inverse sets other blanks.
+Decoding should restore the text. It does not if normalisation replaces characters, if the vocabulary lacks them, or if
+the inverse of a tokeniser sets other blanks.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from posnmt.data.subword import BLANK
 from posnmt.data.text import SideText
 
 COMPARED = 100
-"""Changed lines of a chunk whose characters are compared, for examples."""
+"""The most changed lines of a chunk whose characters are compared, for examples."""
 
 SHOWN = 5
-"""Replacements that are named."""
+"""The most replacements that are named."""
 
 UNKNOWN = "⁇"
-"""What SentencePiece writes for an unknown subword."""
+"""The text that SentencePiece writes for an unknown subword."""
 
 _BLANKS = re.compile(" +")
 _NAMED = {"": "nothing", " ": "a blank"}
@@ -31,14 +31,14 @@ _NAMED = {"": "nothing", " ": "a blank"}
 
 @dataclass
 class Restored:
-    """How many lines of a side come back from encoding and decoding.
+    """How many lines of a side encoding and decoding changes.
 
     Attributes:
         compared: lines that were encoded and decoded.
         changed: of these, lines with other characters.
         blanks: of these, lines that differ in plain blanks alone. Runs of blanks, which every setting collapses, and
             blanks at the ends of a line do not count.
-        replaced: (characters, what became of them) → in how many lines, of the lines that were looked at.
+        replaced: (characters, their replacement) → number of lines, among those whose characters were compared.
     """
 
     compared: int = 0
@@ -61,7 +61,7 @@ class Restored:
 
 
 def compare(side: SideText, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> Restored:
-    """Compare lines of a side with what their subwords decode to."""
+    """Compare lines of a side with the texts that their subwords decode to."""
     result = Restored(len(texts))
     plain = [_BLANKS.sub(" ", text).strip(" ") for text in texts]
     for before, after in zip(plain, side.decode(rows), strict=True):
@@ -77,9 +77,9 @@ def compare(side: SideText, texts: Sequence[str], rows: Sequence[Sequence[int]])
 
 
 def replacements(before: str, after: str) -> list[tuple[str, str]]:
-    """The characters of a text that are others in another text, each with what stands there instead.
+    """The characters of a text that differ in another text, each with its replacement.
 
-    Plain blanks are left out.
+    Differences in plain blanks are left out.
     """
     places = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     pairs = [(before[a:b], after[c:d]) for kind, a, b, c, d in places if kind != "equal"]
@@ -87,11 +87,11 @@ def replacements(before: str, after: str) -> list[tuple[str, str]]:
 
 
 def settings_of(side: SideText, before: str, after: str) -> list[str]:
-    """The settings by which characters of a side become others: each step of its text pipeline is tried alone.
+    """The settings that replace some characters of a side: each step of its text pipeline is tried alone.
 
     Args:
         before: characters of a text.
-        after: what stands there instead.
+        after: their replacement.
     """
     text = f"a{before}a"
     if UNKNOWN in after or (side.reads_forms and side.subwords.readable(text) != text):
@@ -104,7 +104,7 @@ def settings_of(side: SideText, before: str, after: str) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Characters for a message: as they are where they can be seen, else by their numbers, or "unknown"."""
+    """Characters for a message: as they are if they are visible, else by their code points, or "unknown"."""
     if UNKNOWN in text:
         return "unknown"
     if text in _NAMED:

@@ -2,8 +2,8 @@
 
 BPE models are sampled by BPE-dropout (Provilkov et al. 2020, algorithm 1), unigram models by P(segmentation)^alpha over
 all segmentations (Kudo 2018 with l = infinity; forward filtering, backward sampling). SentencePiece has both, but its
-random numbers differ from process to process whatever the seed, and its BPE never tries a skipped merge again, unlike
-the paper. Here a segmentation is a function of the text, the model and the generator that is given.
+random numbers differ between processes whatever the seed, and its BPE, unlike the paper, never tries a skipped merge
+again. Here a segmentation is a function of the text, the model and the given generator.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ REMEMBERED = 2**17
 """Characters of words whose lattices are cached, some 50 MB. The cache is cleared when it is full."""
 
 UNKNOWN_PENALTY = 10.0
-"""SentencePiece's: an unknown character has the lowest score of all pieces, less this."""
+"""As in SentencePiece: the score of an unknown character is the lowest score of a piece minus this."""
 
 Lattice = list[tuple[list[int], list[float]]]
-"""For each end of a piece in a word: where the pieces that end there start, and their cumulative probabilities."""
+"""For each end of a piece in a word: the starts of the pieces that end there, and their cumulative probabilities."""
 
 
 class Sampler:
@@ -78,11 +78,11 @@ class Sampler:
         return samples
 
     def _merged(self, word: str, random: Random) -> Iterator[str]:
-        """A word after merges in the order of their ranks, of which each is skipped at random at each step."""
-        pieces, end = list(word), len(word)  # each where it starts; nothing where it was merged with an earlier one
+        """A word after merges in the order of their ranks; at each step, each merge is skipped at random."""
+        pieces, end = list(word), len(word)  # by their starts; empty if merged with an earlier piece
         before, after = list(range(-1, end - 1)), list(range(1, end + 1))
         merges = [self._merge(left, word[left : left + 2]) for left in range(end)]  # of a piece with the next one
-        possible = sorted(filter(None, merges))  # best first: of equal ones that on the left
+        possible = sorted(filter(None, merges))  # best first; of equal ones, the leftmost
         while True:
             kept = (place for place in range(len(possible)) if random.random() >= self.settings.dropout)
             if (chosen := next(kept, None)) is None:
@@ -104,7 +104,7 @@ class Sampler:
                     insort(possible, new)
 
     def _merge(self, left: int, merged: str) -> tuple[float, int] | None:
-        """The rank and place of a merge, the best of all being the least; None: there is no such piece."""
+        """The rank of a merge, lower if it is better, and its place; None if there is no such piece."""
         score = self._scores.get(merged)
         return None if score is None or len(merged) == 1 else (-score, left)
 

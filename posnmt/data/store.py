@@ -89,7 +89,7 @@ class Split:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
             self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
             for batch in self._batches:
-                batch.validate()  # that no column ends behind its buffer; Arrow reads on otherwise
+                batch.validate()  # Arrow would read beyond the buffer of a column that is too short
         except (OSError, pa.ArrowException) as error:
             raise UserError(
                 f"the store is damaged: {error}", path, "delete the store's folder and prepare it again"
@@ -196,7 +196,7 @@ class _Signs(TypedDict):
 
 
 class _SampledSide(TypedDict):
-    """Subwords of all random segmentations of a side; how many were too long and are replaced by the usual one."""
+    """Subwords of all random segmentations of a side; how many of these the usual one replaces as too long."""
 
     subwords: int
     replaced: int
@@ -225,7 +225,7 @@ class Store:
     """A prepared corpus; `Store.open` reads one.
 
     Attributes:
-        manifest: inputs and counts: see docs/prepare.md.
+        manifest: inputs and counts; see docs/prepare.md.
         text: the text pipeline of its ids.
     """
 
@@ -254,7 +254,7 @@ class Store:
         """Check that every file is as it was written.
 
         Raises:
-            UserError: the store is damaged; the files that are.
+            UserError: files of the store are damaged; names them.
         """
         files = self.manifest["files"].items()
         damaged = [name for name, digest in files if _digest(self.folder / name) != digest]
@@ -278,7 +278,7 @@ class Store:
         return self._split(name)
 
     def trained(self) -> list[Split]:
-        """The training pairs as passes of training read them in turn: in random segmentations, if there are some."""
+        """The training pairs in each random segmentation, in the order of passes; only once if there are none."""
         sampling = self.manifest.get("sampling")
         return [self._split(name) for name in (sampled_splits(sampling["segmentations"]) if sampling else ["train"])]
 
@@ -299,7 +299,7 @@ def sampled_splits(segmentations: int) -> list[str]:
 
 
 def _digest(path: Path) -> str | None:
-    """SHA-256 of a file; None where it cannot be read."""
+    """SHA-256 of a file; None if it cannot be read."""
     try:
         return sha256_of(path)
     except OSError:
@@ -313,7 +313,7 @@ def _ids(batch: pa.RecordBatch, side: str) -> Ids:
 
 
 def _numbers(array: pa.Array, kind: type[Number]) -> NDArray[Number]:
-    """A column of numbers as a view [N], read-only; `to_numpy` imports pandas where it is, which takes a second."""
+    """A column of numbers as a read-only view [N]; `to_numpy` would import pandas, if it is installed, for a second."""
     if array.null_count:
         raise pa.ArrowInvalid("a number is missing")
     values = array.buffers()[1]

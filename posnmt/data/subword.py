@@ -2,11 +2,11 @@
 
 Text is normalised according to `subword.normalisation`. `identity` keeps every character but control characters;
 `nfkc` and SentencePiece's own default, `nmt_nfkc`, replace characters by their compatibility forms. Every setting
-collapses runs of blanks. A character outside the vocabulary is, of a source, read as another form of it
-(`posnmt.data.forms`), else spelled in bytes (`subword.byte_fallback`), or becomes `UNK`.
+collapses runs of blanks. In a source, a character outside the vocabulary is read as another form of it if one is known
+(`posnmt.data.forms`). Otherwise it is spelled in bytes (`subword.byte_fallback`), or becomes `UNK`.
 
-A model of another toolkit may have a vocabulary of its own behind the SentencePiece model: `entries` has its pieces, in
-a file beside the model, and pieces of the model that are not among them are `UNK`.
+A model of another toolkit may have its own vocabulary beside the SentencePiece model: `entries` has its pieces, from a
+file beside the model. Pieces of the SentencePiece model that are not among them are `UNK`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BREAK = BOS
 _RESERVED = "\u2585"
 # The names of special entries in a text: training does not count their characters.
 _MARK = re.compile("<(?=(?:/?s|unk|pad)>)")
-# What ends a line or a column, and a translation does not hold.
+# Characters that end a line or a column; a translation has none.
 BREAKS = re.compile("[\0\t-\r\x1c-\x1f\x85\u2028\u2029]")
 # A subword of one byte, in models with `subword.byte_fallback`.
 BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -50,7 +50,7 @@ BLANK = "\u2581"
 REMEMBERED = 2**20
 
 AGAIN = "get the file again, or prepare the store again"
-"""What to do about a damaged file of a text pipeline."""
+"""Advice about a damaged file of a text pipeline."""
 
 Flat = tuple[NDArray[np.int32], NDArray[np.int64]]
 """Ids of several texts, concatenated [tokens], and the number of ids of each text [N]."""
@@ -80,7 +80,7 @@ class Subwords:
 
     Args:
         model: the model file's bytes.
-        entries: the vocabulary by id, in SentencePiece's form, if it is not the model's; the special symbols are first.
+        entries: the vocabulary by id, in SentencePiece's form, special symbols first, if it is not that of the model.
     """
 
     def __init__(self, model: bytes, entries: Sequence[str] | None = None) -> None:
@@ -112,12 +112,12 @@ class Subwords:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        """The id of each piece of a vocabulary that is not the model's."""
+        """The id of each piece, for a vocabulary that is not that of the model."""
         return {piece: number for number, piece in enumerate(self.pieces) if number >= SPECIALS}
 
     @cached_property
     def _whole_words(self) -> bool:
-        """Whether every piece of the SentencePiece model begins with a blank, but for the unknown one."""
+        """Whether every piece of the SentencePiece model but the unknown one begins with a blank."""
         return all(piece.startswith(BLANK) for piece in self._own_pieces[1:])
 
     def _knows(self, text: str) -> bool:
@@ -140,7 +140,7 @@ class Subwords:
         return changed
 
     def _split(self, texts: list[str], threads: int) -> list[list[int]]:
-        """The ids of each text, computed by so many threads; -1: on all cores."""
+        """The ids of each text, computed by so many threads, or with -1 on all cores."""
         if self.entries is None or not texts:
             return self._processor.encode(texts, num_threads=threads) if texts else []
         rows = self._processor.encode(texts, out_type=str, num_threads=threads)
@@ -313,9 +313,9 @@ class Subwords:
 
 
 def _rule(normalisation: str, folder: Path) -> dict[str, Any]:
-    """SentencePiece's options for a rule of normalisation; `folder` is for a file.
+    """SentencePiece's options for a rule of normalisation, which may need a file in `folder`.
 
-    SentencePiece's own `identity` keeps control characters, and with them tabs and ends of lines.
+    SentencePiece's own `identity` keeps control characters, such as tabs and line ends.
     """
     if normalisation != "identity":
         return {"normalization_rule_name": normalisation}
@@ -332,12 +332,12 @@ def flat(rows: Sequence[Sequence[int]]) -> Flat:
 
 
 def vocabulary_file(model: Path) -> Path:
-    """The file beside a SentencePiece model that has the vocabulary, if that is not the model's."""
+    """The file beside a SentencePiece model for a vocabulary that is not that of the model."""
     return model.with_suffix(".vocabulary.json")
 
 
 class VocabularyTooLarge(UserError):
-    """The training text supports fewer subwords: `largest`."""
+    """The training text supports only `largest` subwords."""
 
     def __init__(self, settings: Subword, role: str, largest: int) -> None:
         what = (

@@ -1,4 +1,4 @@
-"""A first look at a corpus: what the settings that a configuration leaves out are chosen from."""
+"""A first look at a corpus, from which settings are chosen that a configuration leaves out."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from posnmt.config.writing import COUNTRIES, EXAMPLES, TWO_LETTERS, Writing, wri
 from posnmt.data.corpus import Findings, TextFile, read_chunks
 
 MOST_PAIRS = 1_000_000
-"""Pairs that are looked at; a larger corpus is judged by them."""
+"""The most pairs that are read; a larger corpus is judged by these."""
 
 _NO_LANGUAGE = {
     "all", "ann", "bin", "bpe", "csv", "dat", "dev", "dic", "doc", "err", "hyp", "ids", "idx", "inp", "lab", "lem",
     "log", "lst", "new", "old", "org", "out", "pos", "pre", "raw", "ref", "res", "seg", "sgm", "spm", "src", "srt",
     "tab", "tgt", "tmp", "tmx", "tok", "trg", "trn", "tst", "tsv", "txt", "val", "vtt", "xml", "zip",
 }  # fmt: skip
-"""Three letters that end file names and seldom mean a language, though some are codes of ISO 639-3."""
+"""File endings of three letters that seldom mean a language, though some are codes of ISO 639-3."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a look at a training corpus shows.
+    """Properties of a training corpus.
 
     Attributes:
-        pairs: looked at; `MOST_PAIRS` where the corpus is larger.
+        pairs: that were read; about `MOST_PAIRS` of a larger corpus.
         characters: of the larger side.
         alphabet: distinct characters of both sides.
         source, target: how each side is written.
@@ -41,7 +41,7 @@ class Survey:
 
 
 def survey(files: dict[str, TextFile]) -> Survey:
-    """Look at a corpus, given as `corpus_files` gives it; faults in it are left to `prepare`, which tells them all."""
+    """Survey a corpus, given by the result of `corpus_files`. Its faults are left to `prepare`, which reports all."""
     findings = Findings(accept=("empty", "crlf"))
     counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     examples: tuple[list[str], list[str]] = ([], [])
@@ -59,10 +59,10 @@ def survey(files: dict[str, TextFile]) -> Survey:
 
 
 def language_of(names: Iterable[str | None]) -> str | None:
-    """The language code that a file's name ends in, as `de` in `train.de` or `train.de.gz`; the first of some names.
+    """The language code at the end of a file name, as in `train.de` or `train.de.gz`; of the first name that has one.
 
-    Two letters are one of ISO 639-1, or a country such as `cz` that stands for its language. Three letters may be any
-    but those that often end the names of files, such as `txt` and `dev`. A region or script may follow.
+    A code of two letters is one of ISO 639-1, or that of a country, such as `cz`, which stands for its language. A code
+    of three letters may be anything but common file endings, such as `txt` and `dev`. A region or script may follow.
     """
     for name in names:
         end = Path(re.sub(r"\.[gx]z$", "", name or "")).suffix[1:]

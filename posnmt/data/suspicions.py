@@ -1,6 +1,6 @@
-"""Signs that the files of a corpus are not what they should be: dev pairs in train, copies, exchanged or shifted sides.
+"""Signs of wrong files in a corpus: dev pairs in train, copies, exchanged or shifted sides.
 
-They are counted once, when a corpus is prepared, and stand in the manifest as `signs`; every training prints them.
+They are counted once, when a corpus is prepared, and are in the manifest as `signs`; every training prints them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
 
 OVERLAP = 0.01
-"""The share of dev that may be in train without a word."""
+"""The share of dev pairs that may be in train without a warning."""
 
 COPIES = 0.1
-"""The share of pairs that may have equal sides without a word."""
+"""The share of pairs that may have equal sides without a warning."""
 
 MARGIN = 0.2
-"""Nats of a pair of characters by which another language must fit better; English and German differ by 0.5 to 1."""
+"""Nats per pair of characters by which another language must fit better; English and German differ by 0.5 to 1."""
 
 _BETWEEN_WORDS = re.compile(r"[\W\d_]+")
 
@@ -41,7 +41,7 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 
 def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> dict[str, Any]:
-    """What is counted in the finished splits and in the first lines of the input files, for the manifest."""
+    """The signs in the finished splits and in the first lines of the input files, for the manifest."""
     counted: dict[str, Any] = {}
     if "dev" in splits:
         counted["dev_pairs_in_train"] = overlap(splits["dev"], splits["train"])
@@ -52,7 +52,7 @@ def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> di
 
 
 def warnings(store: Store, data: Data) -> list[str]:
-    """A sentence for each sign that the corpus of a training is not what it should be."""
+    """A sentence for each sign that the corpus of a training has wrong files."""
     sentences, manifest = [], store.manifest
     counted, splits = manifest["signs"], manifest["splits"]
     again = counted.get("dev_pairs_in_train", 0)
@@ -94,18 +94,18 @@ def fingerprints(split: Split) -> NDArray[np.uint64]:
 def contained(
     split: Split, sources: Sequence[Sequence[int]], references: Sequence[Sequence[Sequence[int]]]
 ) -> tuple[int, int]:
-    """How many sources, and how many of them with one of their references, are in a split as the same subwords.
+    """How many sources are in a split with the same subwords, and how many together with one of their references.
 
     Args:
         sources: the subwords of each source, which is not empty.
         references: the subwords of each translation, for each reference; one that is empty is in no split.
     """
-    wanted = _hashes_of(sources)
-    pairs = [_paired(wanted, _hashes_of(each)) for each in references]
+    asked = _hashes_of(sources)
+    pairs = [_paired(asked, _hashes_of(each)) for each in references]
     has_source, has_pair = np.zeros(len(sources), bool), np.zeros(len(sources), bool)
     for source, target in split.record_batches():
         hashes = _hashes(*source)
-        has_source |= np.isin(wanted, hashes)
+        has_source |= np.isin(asked, hashes)
         paired = _paired(hashes, _hashes(*target))
         for each in pairs:
             has_pair |= np.isin(each, paired)
@@ -118,7 +118,7 @@ def _paired(sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray
 
 
 def _hashes_of(rows: Sequence[Sequence[int]]) -> NDArray[np.uint64]:
-    """`_hashes` of lists; 0 for an empty one."""
+    """`_hashes` for lists; 0 for an empty list."""
     hashes = np.zeros(len(rows), np.uint64)
     filled = [number for number, row in enumerate(rows) if len(row)]
     if filled:
@@ -147,13 +147,13 @@ def exchanged(train: Sides, dev: Sides) -> bool:
 
 
 def likeness(text: Iterable[str], one: Iterable[str], other: Iterable[str]) -> float:
-    """Nats of a pair of characters by which a text looks more like one text than like another."""
+    """Nats per pair of characters by which a text looks more like one text than like another."""
     counts = _bigrams(text)
     return _likelihood(counts, _bigrams(one)) - _likelihood(counts, _bigrams(other))
 
 
 def _bigrams(lines: Iterable[str]) -> Counter[str]:
-    """Pairs of letters in lower case, with a blank for all that is between words: tokenised text counts alike."""
+    """Pairs of letters in lower case; one blank stands for everything between words, as in tokenised text."""
     return Counter(
         first + second for line in lines for first, second in pairwise(_BETWEEN_WORDS.sub(" ", line.lower()))
     )

@@ -35,9 +35,9 @@ class SideText:
     """The text pipeline of one language.
 
     Attributes:
-        mark: of a target language, before each text that is encoded; empty: none.
-        reads_forms: whether other forms stand for characters that the vocabulary lacks (`posnmt.data.forms`): of a
-            source. A target is as it is written.
+        mark: of a target language, put before each text that is encoded; empty for no mark.
+        reads_forms: whether other forms replace characters that the vocabulary lacks (`posnmt.data.forms`). True for a
+            source; a target is encoded as it is written.
     """
 
     words: Words
@@ -51,7 +51,7 @@ class SideText:
         return len(self.subwords)
 
     def split(self, text: str) -> str:
-        """A text as subwords are made of it: tokenised; empty if it has invisible marks only."""
+        """A text in the form that is split into subwords: tokenised; empty if it has invisible marks only."""
         if not is_visible(text):
             return ""
         tokenised = self.words.split(text)
@@ -79,7 +79,7 @@ class TextPipeline:
     """The text pipelines of both sides; with one SentencePiece model for both, they have the same `Subwords`.
 
     Attributes:
-        pairs: of source and target subwords, for the architecture that reads them.
+        pairs: of source and target subwords, for an architecture that reads them.
     """
 
     source: SideText
@@ -95,7 +95,7 @@ class TextPipeline:
 
     @property
     def shared(self) -> bool:
-        """Whether both sides have one vocabulary, which each may split into by a model of its own."""
+        """Whether both sides have one vocabulary; each may have its own model that splits text into it."""
         source, target = self.source.subwords, self.target.subwords
         return source is target or (source.entries is not None and source.entries == target.entries)
 

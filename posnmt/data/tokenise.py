@@ -22,7 +22,7 @@ from posnmt.config.segmenters import SEGMENTERS
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.segment import Segmenter
 
-# Truecasing assumes that a sentence starts after the first, or after these followed by the second.
+# Truecasing assumes that a sentence starts after one of the first, or after one of them and one of the second.
 _SENTENCE_END = frozenset(".:?!")
 _BEFORE_SENTENCE = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
 # Tags and factors, which sacremoses treats separately.
@@ -75,7 +75,7 @@ class TruecaseLearner:
 
 
 class _Saved(TypedDict):
-    """What the file of a truecaser has."""
+    """The content of the file of a truecaser."""
 
     best: dict[str, str]
     other: list[str]
@@ -147,7 +147,7 @@ class Words:
 
     Args:
         language: code.
-        tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`), whose packages only `split` needs.
+        tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`); only `split` needs its packages.
         truecaser: the learned truecasing of this language, or None.
         rules: code for Moses' rules, such as `fr` for the language `fr-CA` or `fra`; default: that of the language.
             Languages without rules in sacremoses have the English ones.

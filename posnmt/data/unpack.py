@@ -1,7 +1,7 @@
-"""Limits for files that come from others: how much a compressed file may hold, and how long a line may be.
+"""Limits for files from others: the size of what a compressed file unpacks to, and the length of a line.
 
-A few kilobytes can unpack to terabytes, or to one line that no memory holds. Text is smaller than that: it shrinks 3 to
-10 times.
+A few kilobytes can unpack to terabytes, or to one line that exceeds any memory. Text does not: compression makes it 3
+to 10 times smaller.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import BinaryIO
 from posnmt.base.errors import UserError
 
 RATIO = 200
-"""Bytes that a byte of a compressed file may become, above `FREE`."""
+"""The most bytes that a byte of a compressed file may become, if the whole is larger than `FREE`."""
 
 FREE = 1 << 30
-"""Bytes that any compressed file may become."""
+"""The bytes that any compressed file may become."""
 
 LINE = 1 << 24
 """Bytes of the longest line."""
 
 
 class Unpacking(io.RawIOBase):
-    """A decompressed stream that ends with an error when it is far larger than text can be.
+    """A decompressed stream that raises an error when it is far larger than text can be.
 
     Args:
         stream: decompresses.
@@ -66,7 +66,7 @@ def unpacking(stream: BinaryIO, path: Path) -> BinaryIO:
 
 @contextmanager
 def reported_memory(path: Path) -> Iterator[None]:
-    """Report a lack of memory in the block: the header of LZMA says how much it takes, up to 4 GB.
+    """Report a lack of memory in the block: the header of an LZMA file may demand up to 4 GB.
 
     Raises:
         UserError: there is too little.

@@ -1,8 +1,8 @@
 """Pairs of source and target subwords, which share features of their embeddings in the system shared-private.
 
 Each subword is in at most one pair, of the first class that applies: `lm`, one is the other's translation; `wf`, both
-are spelt alike; `ur`, unrelated, both are the most frequent ones that are left. The special symbols are pairs of the
-class `all`. Subwords of the larger vocabulary may stay without a partner.
+are spelt alike; `ur`, unrelated words, paired by frequency among those that are left. The special symbols are pairs of
+the class `all`. Subwords of the larger vocabulary may stay without a partner.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WordPairs:
 
     @classmethod
     def by_rank(cls, source_size: int, target_size: int) -> WordPairs:
-        """The pairs of vocabularies of which nothing but the size is known: every word is in the class `ur`."""
+        """The pairs of two vocabularies if only their sizes are known: every word is in the class `ur`."""
         size = min(source_size, target_size)
         return cls.of((word, word, "all" if word < SPECIALS else "ur") for word in range(size))
 

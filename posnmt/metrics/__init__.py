@@ -1,1 +1,1 @@
-"""What sacreBLEU and others count of a sentence, as numbers that add up over sentences, and scores of such sums."""
+"""Metrics: counts of each sentence that add up over sentences, and scores of their sums."""

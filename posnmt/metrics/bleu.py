@@ -1,6 +1,7 @@
 """BLEU as in sacreBLEU, and the tokenised BLEU of Moses' multi-bleu.perl.
 
-Of several references, an n-gram may occur as often as in the one that has most of it, and the closest length counts.
+With several references, an n-gram may occur as often as in the reference that has it most often, and the reference
+length is the one closest to that of the output.
 
 Legend: K = 10 counts: two lengths, matches and totals of orders 1-4.
 """
@@ -30,7 +31,7 @@ class Bleu(Metric):
         return [bleu_statistics(shared) for shared in texts.matches(bleu_words(counting.bleu_tokenizer))]
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
-        """0 to 100, smoothed; of sentences as sacreBLEU's `sentence_bleu`, without orders that an output lacks."""
+        """0 to 100, smoothed; sentences as by sacreBLEU's `sentence_bleu`, without the orders that an output lacks."""
         return _bleu(sums, smooth=True, effective_order=sentences)
 
     def signature(self, counting: Counting) -> str:
@@ -46,7 +47,7 @@ class MultiBleu(Metric):
         return [bleu_statistics(shared) for shared in texts.matches(_ascii_words)]
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
-        """0 to 100; it does not define scores of sentences, which are those of BLEU."""
+        """0 to 100. multi-bleu.perl does not score sentences; their scores are those of BLEU."""
         return _bleu(sums, smooth=sentences, effective_order=sentences)
 
     def signature(self, counting: Counting) -> str:
@@ -75,7 +76,7 @@ def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
     if tokenizer != "13a":
         return lambda line: metric._preprocess_segment(line).split()
 
-    # 13a depends only on adjacent characters, so the pieces between blanks can be tokenised separately and cached.
+    # 13a depends on adjacent characters only, so the pieces between blanks can be tokenised separately and cached.
     @lru_cache(maxsize=2**17)
     def words(piece: str) -> list[str]:
         return metric.tokenizer(piece).split()
@@ -84,7 +85,7 @@ def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
 
 
 def check_bleu_tokenizer(name: str) -> None:
-    """Refuse a tokeniser that sacreBLEU has not; whether its software is installed is not looked at.
+    """Refuse a tokeniser that sacreBLEU does not have; this does not check that its software is installed.
 
     Raises:
         UserError: it is unknown.

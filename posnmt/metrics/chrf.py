@@ -28,10 +28,10 @@ BETA = 2
 
 @dataclass(frozen=True)
 class Chrf(Metric):
-    """chrF; of several references of a sentence, the one with the best score counts.
+    """chrF; with several references, the one that gives the best score counts.
 
     Attributes:
-        word_order: of the longest n-grams of words; 0: characters alone.
+        word_order: length of the longest n-grams of words; 0 for characters only.
     """
 
     word_order: int = 0
@@ -51,7 +51,21 @@ class Chrf(Metric):
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
         """The F score of precision and recall, each averaged over the orders that both sides have: 0 to 100."""
-        return _score(sums)
+        import numpy as np
+
+        orders = precision = recall = np.zeros(sums.shape[:-1])
+        # Order by order, as sacreBLEU adds up: among several references, the last bit decides between equal scores.
+        for column in range(0, sums.shape[-1], 3):
+            output, reference, common = (sums[..., column + side] for side in range(3))
+            counted = (output > 0) & (reference > 0)
+            orders = orders + counted
+            precision = precision + common * counted / np.maximum(output, 1)
+            recall = recall + common * counted / np.maximum(reference, 1)
+        orders = np.maximum(orders, 1)
+        precision, recall = precision / orders, recall / orders
+        weighted = BETA**2 * precision + recall
+        score = (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
+        return 100 * score
 
     def signature(self, counting: Counting) -> str:
         """sacreBLEU's."""
@@ -79,25 +93,6 @@ CHRF = Chrf("chrF", by_sentence=True)
 CHRF_PLUS = Chrf(
     "chrF++", word_order=2, needs_blanks="chrf++: its word n-grams mean nothing {}; chrf is the measure for it."
 )
-
-
-def _score(sums: np.ndarray) -> np.ndarray:
-    """chrF: the F score of precision and recall, each averaged over the orders that both sides have."""
-    import numpy as np
-
-    orders = precision = recall = np.zeros(sums.shape[:-1])
-    # Order by order, as sacreBLEU adds up: among several references, the last bit decides between equal scores.
-    for column in range(0, sums.shape[-1], 3):
-        output, reference, common = (sums[..., column + side] for side in range(3))
-        counted = (output > 0) & (reference > 0)
-        orders = orders + counted
-        precision = precision + common * counted / np.maximum(output, 1)
-        recall = recall + common * counted / np.maximum(reference, 1)
-    orders = np.maximum(orders, 1)
-    precision, recall = precision / orders, recall / orders
-    weighted = BETA**2 * precision + recall
-    score = (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
-    return 100 * score
 
 
 def chrf_statistics(outputs: Sequence[str], references: Sequence[str], order: int) -> np.ndarray:

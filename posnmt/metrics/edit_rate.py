@@ -1,7 +1,7 @@
 """TER as a metric; `ter` searches for the edits.
 
-Legend: N sentences, R references, K = 2 counts: edits, and the mean length of the references, both times a number that
-makes them whole.
+Legend: N sentences, R references, K = 2 counts: edits, and the mean length of the references, both multiplied by one
+number that makes them integers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Ter(Metric):
-    """TER with sacreBLEU's default settings; of several references, the fewest edits and the mean length count."""
+    """TER with sacreBLEU's default settings; with several references, the fewest edits and the mean length count."""
 
     def counter(self, references: References, counting: Counting) -> Callable[[list[str]], np.ndarray]:
-        """Counts edits and lengths; characters as sacreBLEU counts those that blanks separate."""
+        """Counts edits and lengths; characters are counted as sacreBLEU counts words."""
         import numpy as np
 
         from posnmt.metrics.ter import ter_statistics
@@ -56,7 +56,7 @@ TER = Ter("TER", higher=False, counts_words=True)
 
 
 def _units(lines: list[str], counting: Counting) -> list[str]:
-    """Lines with blanks between what is counted."""
+    """Lines with blanks between the units that are counted."""
     return [" ".join(line) for line in lines] if counting.characters else lines
 
 

@@ -1,4 +1,4 @@
-"""What is measured, and how its values are written for people."""
+"""Measures: their names, and how their values are written for people."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measure:
-    """What is known of a measure, apart from its values.
+    """The properties of a measure, apart from its values.
 
     Attributes:
         title: its name, as people write it.
-        about: what is said of it beside the title; default: which values are better.
+        about: the text beside the title; default: which values are better.
         decimals: number of decimals.
         signed: whether positive values have a plus sign.
-        neutral: the ideal value of a measure that can be too high or too low, drawn as a line; None: there is none.
-        higher: whether higher values are better; None: neither.
+        neutral: the ideal value of a measure that can be too high or too low, drawn as a line; None if there is none.
+        higher: whether higher values are better; None if neither are.
         unit: of a difference of two values; default: the title.
         words: its name within a sentence; default: the title.
     """
@@ -32,7 +32,7 @@ class Measure:
 
     @property
     def better(self) -> str:
-        """Which values are better, or what it is."""
+        """The text beside the title."""
         return self.about or {True: "higher is better", False: "lower is better", None: ""}[self.higher]
 
     def show(self, value: float | None) -> str:

@@ -1,9 +1,9 @@
-"""What a metric is: how it counts sentences, and how sums of its counts become a score.
+"""The class of metrics: how a metric counts sentences, and how sums of its counts become a score.
 
 Counts add up over sentences. A corpus is counted once into an array `[N, K]`; the score of any part of it, such as a
 length bin or a resample, is a function of the sum of its rows.
 
-Legend: N sentences, R references of a sentence (each may have another number), K counts of a metric, `...` any shape.
+Legend: N sentences, R references of a sentence (their number may differ), K counts of a metric, `...` any shape.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Counting:
     Attributes:
         bleu_tokenizer: sacreBLEU's tokeniser, for BLEU.
         characters: whether a metric with `counts_words` counts characters instead.
-        references: all numbers of references that sentences of the whole text have.
+        references: the different numbers of references that sentences of the whole text have.
     """
 
     bleu_tokenizer: str = "13a"
@@ -55,7 +55,7 @@ class Texts:
     _matches: dict[Words, list[Matches]] = field(default_factory=dict)
 
     def matches(self, words: Words) -> list[Matches]:
-        """The n-grams of every system up to `BLEU_ORDER`; the same function `words` is applied once."""
+        """The matches of every system up to `BLEU_ORDER`, of words as `words` splits them; cached by that function."""
         if words not in self._matches:
             sides = self.systems, padded(self.references)
             of_systems, (first, *further) = ([[words(line) for line in lines] for lines in side] for side in sides)
@@ -68,10 +68,10 @@ class Metric(Measure):
     """A metric. Its class overrides `counter`, or else `count`; `score`, unless it is a mean; and `signature`.
 
     Attributes:
-        needs_blanks: a warning about text without blanks between words, with {} for "in this text, which ..."; empty:
-            there is none.
-        counts_words: whether `Counting.characters` concerns it.
-        by_sentence: whether the report's browser of sentences opens with those in which systems differ most by it.
+        needs_blanks: a warning about text without blanks between words, with {} for "in this text, which ..."; empty
+            if there is none.
+        counts_words: whether it depends on `Counting.characters`.
+        by_sentence: whether the report's browser of sentences first shows those in which systems differ most by it.
     """
 
     higher: bool | None = True
@@ -89,7 +89,7 @@ class Metric(Measure):
         return lambda outputs: self.count(Texts([outputs], references), counting)[0]
 
     def count(self, texts: Texts, counting: Counting) -> list[np.ndarray]:
-        """The counts `[N, K]` of each of several systems: as with `counter`, where that can be faster."""
+        """The counts `[N, K]` of each of several systems, as by `counter`; it may be faster for several."""
         import numpy as np
 
         outputs = list(chain.from_iterable(texts.systems))
@@ -97,34 +97,34 @@ class Metric(Measure):
         return np.split(counts, len(texts.systems))
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
-        """The score of each corpus: sums of counts `[..., K]` → `[...]`; by default the mean, first by second count.
+        """The score of each corpus: sums of counts `[..., K]` → `[...]`; by default, the first by the second count.
 
         An empty corpus has the score of an empty output with an empty reference.
 
         Args:
             sums: of counts.
-            sentences: whether they are counts of single sentences, which some metrics score in another way.
+            sentences: whether they are counts of single sentences, which some metrics score differently.
         """
         import numpy as np
 
         return sums[..., 0] / np.maximum(sums[..., 1], 1)
 
     def signature(self, counting: Counting) -> str:
-        """The settings that its scores depend on, in the style of sacreBLEU."""
+        """The settings on which its scores depend, in the style of sacreBLEU."""
         return f"nrefs:{shown_references(counting)}"
 
     def ahead(self, differences: np.ndarray) -> np.ndarray:
-        """Differences of scores, with their sign changed if lower scores are better."""
+        """Differences of scores, with the opposite sign if lower scores are better."""
         return -differences if self.higher is False else differences
 
 
 def shown_references(counting: Counting) -> str:
-    """The number of references as signatures have it."""
+    """The number of references, as signatures write it."""
     return str(*counting.references) if len(counting.references) == 1 else "var"
 
 
 def for_sacrebleu(counting: Counting) -> Any:
-    """References from which sacreBLEU takes their number; its types do not know of None, which it accepts."""
+    """References that only tell sacreBLEU their number; it accepts None, though its types do not."""
     counts = counting.references
     return [["" if text < count else None for count in counts] for text in range(max(counts))]
 
@@ -140,6 +140,6 @@ def of_sentences(texts: Sequence[list[str]]) -> list[list[str]]:
 
 
 def padded(references: References) -> list[list[str]]:
-    """As many texts of N lines as a sentence has references at most; where one has fewer, its first stands again."""
+    """R texts of N lines, for the largest number R of references; a sentence with fewer repeats its first."""
     count = max(map(len, references), default=1)
     return [[of_line[text] if text < len(of_line) else of_line[0] for of_line in references] for text in range(count)]

@@ -1,8 +1,8 @@
-"""n-grams that outputs share with their references, counted for all sentences of all systems at once.
+"""The n-grams that outputs share with their references, counted for all sentences of all systems at once.
 
 An n-gram that occurs c times in an output and r times in its reference is matched min(c, r) times, as in BLEU. Each of
-its occurrences has an equal share of the matches: min(c, r) / c. Of several references, r is that of the one that has
-the n-gram most often (Papineni et al. 2002).
+its occurrences has an equal share of the matches: min(c, r) / c. With several references, r is the largest of their
+numbers (Papineni et al. 2002).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Matches:
 
     Attributes:
         lengths: `[N]` numbers of tokens of the outputs, and of the first references.
-        closest: `[N]` the reference length that is closest to that of the output, the shorter one of two.
+        closest: `[N]` the reference length that is closest to that of the output; of two, the shorter one.
         orders: for n = 1, 2 …, the n-grams of the outputs, matched with all references; and those of the first
             references.
     """
@@ -86,12 +86,12 @@ def matches(
         of_texts = np.split(places, ends)
         outputs, reference = of_texts[: len(systems)], of_texts[len(systems)]
         first, *others = (np.bincount(kinds[each], minlength=len(tokens) + 1) for each in of_texts[len(systems) :])
-        wanted = np.maximum.reduce([first, *others])
+        most = np.maximum.reduce([first, *others])
         for of_system, output in zip(orders, outputs, strict=True):
             counts = np.bincount(kinds[output], minlength=len(tokens) + 1)
             one, other = (
                 Side(lines[side], starts[side], np.minimum(counts, limit)[kinds[side]] / times[kinds[side]])
-                for side, limit, times in ((output, wanted, counts), (reference, first, first))
+                for side, limit, times in ((output, most, counts), (reference, first, first))
             )
             of_system.append((one, other))
     by_text = lengths.reshape(len(systems) + 1 + len(further), count)
@@ -139,7 +139,7 @@ def overlap_statistics(shared: Matches) -> np.ndarray:
     count = len(shared.lengths[0])
     columns = []
     for output, reference in shared.orders:
-        totals, wanted = (np.bincount(side.sentences, minlength=count) for side in (output, reference))
+        totals, of_reference = (np.bincount(side.sentences, minlength=count) for side in (output, reference))
         matched = np.rint(np.bincount(output.sentences, output.matched, count)).astype(np.int64)
-        columns += [np.where(wanted > 0, totals, 0), wanted, matched]
+        columns += [np.where(of_reference > 0, totals, 0), of_reference, matched]
     return np.stack(columns, axis=1)

@@ -22,7 +22,7 @@ def metric(name: str) -> Metric:
     """A metric by its name: posnmt's own, that of an installed package, or an object by `module:object`.
 
     Raises:
-        UserError: there is none; or it cannot be imported, or is not allowed (`posnmt.base.plugins`).
+        UserError: there is no such metric; or it cannot be imported, or is not allowed (`posnmt.base.plugins`).
     """
     if name in METRICS:
         return METRICS[name]
@@ -32,10 +32,10 @@ def metric(name: str) -> Metric:
 
 
 def _as_metric(offered: Any) -> Metric:
-    """The object that a package offers as a metric.
+    """The object that a package offers as a metric, checked.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a metric.
     """
     if not isinstance(offered, Metric):
         raise TypeError(f"{quoted(offered)} is no object of a subclass of posnmt.metrics.metric.Metric")

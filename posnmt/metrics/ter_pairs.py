@@ -75,19 +75,19 @@ def pairs_of(outputs: Sequence[Sequence[int]], references: Sequence[Sequence[int
     sides = [np.array(list(chain.from_iterable(side)), np.int64) for side in (outputs, references)]
     heights, widths = (np.array([len(words) for words in side], np.int64) for side in (outputs, references))
     vocabulary = 1 + max(side.max() for side in sides)
-    # Numbers of words that are distinct for each pair.
-    written, wanted = (
+    # Word numbers that differ from pair to pair.
+    written, expected = (
         np.repeat(np.arange(len(lengths)) * vocabulary, lengths) + side
         for lengths, side in zip((heights, widths), sides, strict=True)
     )
-    kinds, reference = np.unique(wanted, return_inverse=True)
+    kinds, reference = np.unique(expected, return_inverse=True)
     at = np.minimum(np.searchsorted(kinds, written), len(kinds) - 1)
     output = np.where(kinds[at] == written, at + 1, 0)
     reference = reference + 1
 
     pair_of_kind = kinds // vocabulary
-    times, wanted_times = (np.bincount(side, minlength=len(kinds) + 1)[1:] for side in (output, reference))
-    common = np.bincount(pair_of_kind, np.minimum(times, wanted_times), len(heights)).astype(np.int64)
+    times, in_reference = (np.bincount(side, minlength=len(kinds) + 1)[1:] for side in (output, reference))
+    common = np.bincount(pair_of_kind, np.minimum(times, in_reference), len(heights)).astype(np.int64)
 
     sizes = np.concatenate([[widths.max()], widths[pair_of_kind]]) // 64 + 2
     masks, masks_at = np.zeros(sizes.sum(), np.uint64), np.cumsum(sizes) - sizes
