@@ -1,4 +1,4 @@
-"""A training in one process: the model, the order of its batches, what computes gradients, the optimizer."""
+"""Builds a training in one process: the model, the order of batches, the gradients, the optimizer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from posnmt.data.batch import BatchPlan, Pair
 from posnmt.data.joined import Alternating, Concatenated, InContext, Joined
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
-from posnmt.training.device import copy_unsharded
 from posnmt.training.freeze import freeze
 from posnmt.training.gradients import Gradients, InParts, Whole
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.optimizer import make_optimizer
 from posnmt.training.progress import Progress
+from posnmt.training.sharding import copy_unsharded
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
@@ -38,16 +38,16 @@ class Training:
 
     Attributes:
         fabric: the devices and the processes.
-        corpus: the training pairs, joined ones included.
+        corpus: the training pairs, joined pairs included.
         plan: the order of their batches.
-        loss: the loss module, which has the model.
-        gradients: compute the loss of a batch forward and its gradients backward.
+        loss: the loss module, which contains the model.
+        gradients: computes the loss of a batch and its gradients.
         optimizer: of the model's parameters.
-        wrapped_loss, wrapped_optimizer: the same, as Fabric wraps them.
+        wrapped_loss, wrapped_optimizer: loss and optimizer as wrapped by Fabric.
         display: shows progress.
-        progress: all that changes besides weights and moments.
-        on_dev: figures of `evaluate`, as last measured; empty before that, and without a dev corpus.
-        clock: seconds, at the last call of `spend`.
+        progress: the state of the training besides weights and moments.
+        on_dev: the figures of the last evaluation; empty before the first one, and without a dev corpus.
+        clock: the time of the last call of `spend`, in seconds.
     """
 
     config: Config
@@ -76,7 +76,7 @@ class Training:
         return self.fabric.world_size * self.config.train.accumulate
 
     def share(self) -> float:
-        """The share of the budget that is spent: that of the first process, as clocks differ (collective)."""
+        """The share of the budget that is spent, by the clock of the first process (collective)."""
         train, progress = self.config.train, self.progress
         share = progress.share(train, len(self.plan.epoch(progress.cursor.epoch)))
         return share if train.minutes is None else self.fabric.broadcast(share)
@@ -86,7 +86,7 @@ class Training:
         return [self.corpus.pair(int(number)) for number in numbers]
 
     def rehearse(self, numbers: NDArray[np.int64]) -> None:
-        """Compute the gradient of a batch as an update does, and throw it away."""
+        """Compute the gradient of a batch as an update does, and discard it."""
         seed = (self.config.train.seed, 0, self.fabric.global_rank, 0)
         self.gradients.add(self.pairs(numbers), 1 / len(numbers), seed, last=True)
         self.wrapped_optimizer.zero_grad(set_to_none=True)
@@ -102,7 +102,7 @@ class Training:
         return copy or self.loss
 
     def is_finite(self, whole: TrainingLoss) -> bool:
-        """Whether all weights are finite, by the first process, which has them all (collective)."""
+        """Whether all weights are finite, as checked by the first process, which has all of them (collective)."""
         finite = self.fabric.is_global_zero and all(
             bool(weight.detach().isfinite().all()) for weight in whole.model.parameters()
         )
@@ -117,7 +117,7 @@ class Training:
 
 
 def build(config: Config, store: Store, fabric: Fabric, display: Display | None = None) -> Training:
-    """A training with a new model, on this process's device; without a display nothing is shown.
+    """A training with a new model, on the device of this process. Without a display nothing is shown.
 
     Raises:
         UserError: `train.freeze` names no part of the model, or all of it.
@@ -130,7 +130,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     if train.compile:
         loss.compile(dynamic=True)
     wrapped_loss = fabric.setup_module(loss)
-    optimizer = make_optimizer(model, train)  # of the slices of parameters that setting up leaves
+    optimizer = make_optimizer(model, train)  # after `setup_module`, which may replace parameters by slices
     wrapped_optimizer: Any = fabric.setup_optimizers(optimizer)
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not train.compile
     gradients: Gradients = InParts(fabric, loss) if alone_on_cpu else Whole(fabric, wrapped_loss, train.shard)
@@ -144,7 +144,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
 
 
 def _new_model(model: Model, store: Store, fabric: Fabric) -> TranslationModel:
-    with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
+    with fabric.init_module(), fabric.device:  # a strategy that shards would not put the model on the device
         text = store.text
         built = build_model(model, text.source.size, text.target.size, text.pairs)
         built.learn_lengths(*_tokens(store.trained()))

@@ -2,7 +2,7 @@
 
 `checkpoints/step-N` holds `model.safetensors`, `optimizer.safetensors`, `state.json`, and `SHA256SUMS` over all three,
 in the format of `sha256sum`. Such a folder gets its name when all of it is on the disk, and does not change afterwards,
-except that the optimizer's file of older ones is removed. A second checkpoint of one step is `step-N-2`. The files do
+except that the optimizer's file is removed from older ones. A second checkpoint of one step is `step-N-2`. The files do
 not depend on the number of processes or on sharding.
 """
 
@@ -52,7 +52,7 @@ class Checkpoints:
         Args:
             moments: result of `optimizer_tensors`.
             state: the run's state, for JSON; `state["step"]` is N, and so is `state["evaluated"]` if dev was evaluated.
-            about: metadata for the header of the file of weights.
+            about: metadata for the header of the weights file.
         """
         name = f"step-{state['step']:08d}"
         existing = [step_and_version(place) for place in checkpoints_in(self.folder)]
@@ -70,12 +70,12 @@ class Checkpoints:
             (building / SUMS).write_text(sums, encoding="utf-8")
             commit_folder(building, self.folder / name)
         except BaseException:
-            shutil.rmtree(building, ignore_errors=True)  # on a full disk, it would take what others need
+            shutil.rmtree(building, ignore_errors=True)  # on a full disk, others need the space
             raise
         return self.folder / name
 
     def prune(self) -> None:
-        """Remove all but the newest complete checkpoints and the weights that are to be averaged."""
+        """Remove all but the newest complete checkpoints and the weights for the average."""
         places = checkpoints_in(self.folder)
         states, averaged = places[-COMPLETE:], self.to_average()
         for place in places:
@@ -92,7 +92,7 @@ class Checkpoints:
         return list(by_step.values())[-self.averaged :]
 
     def sound_to_average(self, say: Callable[[str], None]) -> list[Path]:
-        """The checkpoints of `to_average` whose weights are undamaged; damaged ones are reported."""
+        """The checkpoints of `to_average` with undamaged weights; damaged ones are reported."""
         faults = {place: damage(place, complete=False) for place in self.to_average()}
         for place, fault in faults.items():
             if fault is not None:
@@ -102,7 +102,7 @@ class Checkpoints:
     def undamaged(self, say: Callable[[str], None]) -> Path | None:
         """The newest undamaged checkpoint; None if the run has no checkpoints.
 
-        Newer ones, which are damaged, are reported and renamed to `NAME.damaged`.
+        Damaged checkpoints that are newer are reported and renamed to `NAME.damaged`.
 
         Raises:
             UserError: every checkpoint is damaged.
@@ -150,7 +150,7 @@ def read_state(place: Path) -> dict[str, Any]:
 
 
 def damage(place: Path, complete: bool) -> str | None:
-    """What is damaged in the files of a checkpoint; None: nothing.
+    """What is damaged in the files of a checkpoint; None if nothing is.
 
     Args:
         complete: whether the optimizer's state must exist, which older checkpoints lack.

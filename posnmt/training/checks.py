@@ -1,4 +1,4 @@
-"""What is checked before the first update, so that it does not fail after hours: BLEU, the store, lengths, memory."""
+"""Checks before the first update, so that a training does not fail after hours: BLEU, the store, lengths, memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def check_before(config: Config, store: Store) -> None:
-    """Check a training's store and that dev can be measured.
+    """Check the store of a training, and that dev BLEU can be computed.
 
     Raises:
         UserError: files of the store are damaged; the tokeniser of dev BLEU is not installed.
@@ -58,13 +58,13 @@ def check_bleu(tokenizer: str) -> None:
 
 @dataclass(frozen=True)
 class Tried:
-    """The largest batch, whose gradient was computed.
+    """The result of trying the largest batch.
 
     Attributes:
         pairs: of sentences.
         padded_tokens: of both sides, end symbols included.
-        bytes: the most memory that an update with it takes: measured, with the optimizer's moments where there are none
-            yet; None where the system does not tell.
+        bytes: the largest memory use of an update with it: as measured, plus the optimizer's moments if there are none
+            yet; None if the system does not report memory.
     """
 
     pairs: int
@@ -77,10 +77,10 @@ class Tried:
 
 
 def refuse_too_long(t: Training) -> None:
-    """Check that every training and dev sentence, with its end symbol, has positions.
+    """Check that the model has positions for every training and dev sentence with its end symbol.
 
     Raises:
-        UserError: a sentence is longer than a scheme supports: in training, or for dev at inference.
+        UserError: a sentence is longer than a scheme supports; for dev, than it supports at inference.
     """
     model, store = t.model, t.store
     was_training = model.training
@@ -106,13 +106,13 @@ def refuse_too_long(t: Training) -> None:
 
 
 def try_largest_batch(t: Training) -> Tried | None:
-    """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
+    """Compute the gradient of the largest batch, and discard it; not with `train.compile`, which takes minutes.
 
     Returns:
-        What was tried; None if nothing was.
+        The size of the batch and its memory; None if it was not tried.
 
     Raises:
-        UserError: it does not fit the memory.
+        UserError: it does not fit into memory.
     """
     train = t.config.train
     if train.compile:
@@ -133,23 +133,22 @@ def try_largest_batch(t: Training) -> Tried | None:
 
 
 def moments_to_come(t: Training) -> int:
-    """Bytes that the first update adds: of two moments of each weight, unless the optimizer has them."""
+    """Bytes that the first update will allocate: two moments for each weight, unless the optimizer has them already."""
     if t.optimizer.state:
         return 0
     return 2 * sum(weight.numel() * weight.element_size() for weight in t.model.parameters())
 
 
 def peak_memory(device: torch.device, work: Callable[[], object]) -> int | None:
-    """Do some work; the most bytes in use meanwhile, what was there before included.
+    """Do some work, and return the largest number of bytes in use meanwhile, earlier allocations included.
 
-    On a GPU that is what PyTorch has allocated, otherwise what the process has in memory (Linux); None where the system
-    does not tell.
+    On a GPU these are the bytes allocated by PyTorch, otherwise those of the process in memory (Linux only, else None).
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         work()
         return torch.cuda.max_memory_allocated(device)
-    with suppress(OSError):  # without the right to reset it, the peak is that since the start
+    with suppress(OSError):  # if the peak may not be reset, it is that since the start of the process
         _RESET.write_text("5")
     work()
     with suppress(OSError):
@@ -159,12 +158,12 @@ def peak_memory(device: torch.device, work: Callable[[], object]) -> int | None:
 
 
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
-    """The pairs of the batch with the most padded tokens, and their number, end symbols included.
+    """The pairs of the batch with the most padded tokens, and the number of these tokens, end symbols included.
 
     Where pairs are drawn with replacement, any may meet: it is a batch with the longest source and the longest target.
 
     Args:
-        epoch: the pass whose batches are looked at; of several segmentations, the first pass that has each.
+        epoch: the pass whose batches are compared; with several segmentations, the first of as many passes.
     """
     sources, targets = plan.pairs.source_lengths, plan.pairs.target_lengths
 
@@ -181,7 +180,7 @@ def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], i
 
 
 def check_all(config: Config, store: Store, display: Display) -> None:
-    """What a training checks at its start, without training: `posnmt prepare --check`.
+    """The checks at the start of a training, without training: `posnmt prepare --check`.
 
     Raises:
         UserError: the first fault.

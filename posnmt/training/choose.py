@@ -1,7 +1,7 @@
-"""A configuration as somebody wrote it, completed from its corpus, its budget and the speed of this machine.
+"""Completes a configuration from its corpus, its budget and the speed of this machine.
 
-`posnmt.run.defaults` has the rules. What is chosen is said, and stands in the run's config.yaml and, as `chosen`, in
-its record. A run that is resumed keeps what was chosen for it.
+`posnmt.run.defaults` has the rules. The chosen settings are printed, and written into the run's config.yaml and, as
+`chosen`, into its record. A resumed run keeps them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 SHARE = 0.97
-"""The part of a budget of time that updates and evaluations are planned to take; the rest is for checkpoints."""
+"""The part of a time budget that is planned for updates and evaluations; the rest is for checkpoints."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A configuration as somebody wrote it, with the file and the lines of its keys where there are some."""
+    """A configuration as the user wrote it; with the file and the lines of its keys, if it is from a file."""
 
     tree: dict[str, Any]
     path: Path | None = None
@@ -47,7 +47,7 @@ class Written:
 
     @classmethod
     def from_file(cls, path: Path, settings: tuple[str, ...] = ()) -> Written:
-        """A YAML file, and `key.key=value` settings that win over it.
+        """From a YAML file, with `key.key=value` settings that override it.
 
         Raises:
             UserError: no such file, or no YAML mapping.
@@ -57,26 +57,26 @@ class Written:
 
     @classmethod
     def from_settings(cls, tree: dict[str, Any], settings: tuple[str, ...] = ()) -> Written:
-        """A nested dictionary, and settings that win over it."""
+        """From a nested dictionary, with settings that override it."""
         for setting in settings:
             tree = override(tree, setting)
         return cls(defaults.without_autos(tree))
 
     def continued(self) -> Written:
-        """The configuration with what it takes from the run of `train.init`, if it names one.
+        """The configuration with the settings that it takes from the run that `train.init` names, if it is set.
 
         Raises:
-            UserError: it names no run folder.
+            UserError: `train.init` names no run folder.
         """
         return replace(self, tree=with_origin(self.tree, Path() if self.path is None else self.path.parent))
 
     def config(self, chosen: defaults.Settings) -> Config:
-        """The whole configuration, checked, with what was chosen in it.
+        """The whole configuration with the chosen settings, checked.
 
         Raises:
             UserError: every fault at once, each with its line.
         """
-        with plugins.allowing():  # somebody wrote it for this training
+        with plugins.allowing():  # the user wrote it for this training
             return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
 
 
@@ -85,8 +85,8 @@ class Completed:
     """A whole configuration.
 
     Attributes:
-        chosen: the settings that were chosen for it, by their dotted keys.
-        pace: of updates and evaluations, as measured, where that decided about something.
+        chosen: dotted key → the settings that were chosen.
+        pace: of updates and evaluations, if it was measured to choose settings.
     """
 
     config: Config
@@ -95,7 +95,7 @@ class Completed:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run's record says of it; nothing where nothing was chosen."""
+        """The entries of the run's record; empty if nothing was chosen."""
         if not self.chosen:
             return {}
         seconds = {} if self.pace is None else self.pace._asdict()
@@ -103,7 +103,7 @@ class Completed:
 
 
 def for_preparing(written: Written, say: Say) -> Completed:
-    """The configuration as `prepare` needs it: with languages, vocabulary and dev pairs.
+    """The configuration, completed for `prepare`: with languages, vocabulary and dev pairs.
 
     Raises:
         UserError: every fault of the configuration; files that are missing or empty.
@@ -111,7 +111,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
     if "format" in written.tree:
         return Completed(written.config({}), {})
     written = written.continued()
-    # faults of the configuration are reported before its corpus is read; what will be chosen stands in for itself
+    # faults of the configuration are reported before its corpus is read; any value stands for one that is still chosen
     budget = {} if _has_budget(written) else {"train.epochs": 1}
     dev = (
         {} if any(defaults.is_set(written.tree, key) for key in ("data.dev", "data.held_out")) else {"data.held_out": 1}
@@ -127,7 +127,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
 
 
 def prepared(text: Completed, say: Say, out: Path | None = None) -> tuple[Completed, Store]:
-    """The store of a completed configuration; where the text has fewer subwords than were chosen, they are fewer.
+    """The store of a completed configuration. If the text has fewer subwords than were chosen, fewer are chosen.
 
     Raises:
         UserError: as `prepare`.
@@ -147,7 +147,7 @@ def prepared(text: Completed, say: Say, out: Path | None = None) -> tuple[Comple
 
 
 def for_training(written: Written, say: Say) -> Completed:
-    """The configuration as training needs it; prepares the text, and measures the speed where the budget is time.
+    """The configuration, completed for training. Prepares the text, and measures the speed if the budget is a time.
 
     Raises:
         UserError: every fault of the configuration, every fault of the text.
@@ -183,7 +183,7 @@ def for_training(written: Written, say: Say) -> Completed:
 
 
 def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, say: Say) -> Completed:
-    """The configuration with the settings that depend on how many updates the budget allows."""
+    """The configuration with the settings that depend on the number of updates in the budget."""
     config = written.config(chosen)
     train, pace = config.train, None
     evaluations = defaults.evaluations(train.minutes)
@@ -219,10 +219,10 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
 
 
 def for_resuming(written: Written | None, run: Run) -> Config:
-    """The configuration to go on with a run: what is not written is as it was begun with.
+    """The configuration for resuming a run: settings that are not written are those of the run.
 
     Args:
-        written: what it is resumed with; None: its own configuration.
+        written: the configuration that is given; None if none is.
 
     Raises:
         UserError: every fault of the configuration.
@@ -255,7 +255,7 @@ def _same_budget(written: Written, run: Run) -> bool:
 
 
 def _begun_with(begun: list[Any], written: Any) -> Any:
-    """Position schemes as written, with the options that they lack and had at the start."""
+    """Position schemes as written, with options that are left out taken from the run."""
     names = [choice["scheme"] for choice in begun]
     if not isinstance(written, list) or names != [isinstance(each, dict) and each.get("scheme") for each in written]:
         return written

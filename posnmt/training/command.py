@@ -1,4 +1,4 @@
-"""What `posnmt train` does: a config, two files, or a run to go on with; then training."""
+"""`posnmt train`: from a config, two files, or a run to resume, to a training."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from posnmt.training.train import train
 
 @dataclass(frozen=True)
 class Asked:
-    """A training as somebody asks for it.
+    """A requested training.
 
     Attributes:
         out: the run folder.
-        config: a YAML file, or what one holds; None: the training text is among the options, or the run goes on.
-        options: settings with a name of their own.
-        settings: `key.key=value`, which win.
-        resume: go on with the run in the folder.
+        config: a YAML file, or its content; None if the options name the training text, or the run is resumed.
+        options: settings with a short name.
+        settings: `key.key=value`, which override the others.
+        resume: whether to resume the run in the folder.
     """
 
     out: Path
@@ -36,7 +36,7 @@ class Asked:
 
 
 def train_command(asked: Asked, display: Display) -> Run:
-    """Train a model, or go on with one.
+    """Train a model, or resume a training.
 
     Raises:
         UserError: every fault of configuration and text.
@@ -53,7 +53,7 @@ def train_command(asked: Asked, display: Display) -> Run:
 
 
 def _written(asked: Asked) -> Written | None:
-    """The configuration as written; None where a run goes on with its own.
+    """The configuration as written; None if a run is resumed with its own.
 
     Raises:
         UserError: neither a config nor two files, or both.

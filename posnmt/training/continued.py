@@ -1,7 +1,7 @@
-"""What a training takes from the run that it continues from, `train.init`: settings, text pipeline, weights.
+"""Training from the weights of another run, `train.init`: the settings, text pipeline and weights that are taken over.
 
-The model must be that of the run, except for its position schemes: every weight that both have is copied. A scheme with
-the same name, options and layers in the same stack is the same; other schemes start as in any training.
+The model must be that of the run, except for its position schemes. Every weight that both have is copied. Two schemes
+are the same if they have the same name, options, layers and stack; other schemes start as in any training.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TEXT = ("source_language", "target_language", "tokenise", "truecase")
 def with_origin(tree: dict[str, Any], base: Path) -> dict[str, Any]:
     """A configuration as written, with the text pipeline and the model of the run that `train.init` names.
 
-    What is written is kept. Another system, or other position schemes, replace those of the run.
+    Written settings are kept; a written system, or written position schemes, replace those of the run.
 
     Args:
         base: folder that `data.root` is relative to.
@@ -88,7 +88,7 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole(choice: dict[str, Any]) -> dict[str, Any]:
-    """A scheme with the clipping distance that it has, which would be chosen by the new text if it were left out."""
+    """A scheme with its clipping distance written out; if it were left out, the new text would decide it."""
     options = {key: value for key, value in choice.items() if key != "scheme"}
     settings = vars(scheme_class(choice["scheme"]).Settings(**options))
     return {**choice, **{key: settings[key] for key in ("distance",) if key in settings}}
@@ -161,7 +161,7 @@ def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> di
 
 
 def described(taken: dict[str, Any]) -> Iterator[str]:
-    """What `continue_from` returns, as sentences."""
+    """Sentences for the result of `continue_from`."""
     total, updates = taken["copied"] + len(taken["new"]), taken["updates"]
     trained = "" if updates is None else f", trained with {updates:,} updates"
     yield f"continuing from {taken['path']}{trained}: {taken['copied']} of {total} tensors are copied"
@@ -209,10 +209,10 @@ def _place(choice: SchemeChoice, others: Sequence[SchemeChoice]) -> int | None:
 
 
 def _with_rows(name: str, tensor: Tensor, drawn: Tensor, grown: set[tuple[int, int]]) -> Tensor:
-    """A tensor of a run with the rows of new vocabulary entries, as they were drawn, below its own.
+    """A tensor of a run, followed by rows for new vocabulary entries, which are as they were drawn.
 
     Raises:
-        UserError: the shapes differ otherwise.
+        UserError: the shapes differ in another way.
     """
     if tensor.shape[1:] == drawn.shape[1:] and (len(tensor), len(drawn)) in grown:
         return torch.cat([tensor.to(drawn), drawn[len(tensor) :]])

@@ -1,16 +1,4 @@
-"""Devices, processes and precision of a run: Lightning Fabric on a CPU, a GPU, or the processes of torchrun.
-
-With `train.shard`, weights, gradients and Adam's moments are sharded over the processes (FSDP2), for models that do not
-fit one device. Each process keeps a slice of every parameter, its gradient and its moments, and computes its own
-batches as with DDP. The weights of a group are gathered just before they are read and freed afterwards; their gradients
-are reduced over the processes as soon as they are complete, and each process keeps its slice. Groups are the layers of
-a Transformer. The rest (embeddings, final normalisation, output projection, position schemes; everything in other
-architectures) is the root group, which stays gathered from the start of the forward pass to the end of the backward
-pass. Therefore tied matrices are in one group, and the loss can read the output projection, and a layer its position
-schemes.
-
-Evaluation and files need all weights at once: the first process gets an unsharded copy of the model.
-"""
+"""Devices, processes and precision of a run: Lightning Fabric on a CPU, a GPU, or the processes of torchrun."""
 
 from __future__ import annotations
 
@@ -20,26 +8,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import DoublePrecision
 from lightning_fabric.strategies import ModelParallelStrategy, Strategy
-from torch import nn
 
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Train
-from posnmt.model.attention import CrossAttention
-from posnmt.model.layers import DecoderLayer, EncoderLayer
-from posnmt.model.slices import full_tensor
+from posnmt.training.sharding import shard
 from posnmt_position.processor import multiplies_bf16
 
-if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
-
 LONGEST_WAIT = timedelta(days=1)
-"""For the first process to prepare the corpus."""
+"""How long other processes wait while the first one prepares the corpus."""
 
 
 def make_fabric(train: Train) -> Fabric:
@@ -71,9 +53,9 @@ def make_fabric(train: Train) -> Fabric:
 
 @contextmanager
 def first_alone(fabric: Fabric) -> Iterator[None]:
-    """All processes wait after the block until the first one has left it; up to a day, as preparing a corpus may take.
+    """A block after which all processes wait until the first one has left it; up to a day, since preparing may be slow.
 
-    Other operations of several processes end with an error after half an hour, because a process has probably died.
+    Other collective operations fail after half an hour, since then a process has probably died.
     """
     if fabric.world_size == 1:
         yield
@@ -85,7 +67,7 @@ def first_alone(fabric: Fabric) -> Iterator[None]:
 
 
 def _strategy(train: Train, processes: int) -> str | Strategy:
-    """The distributed strategy: data parallel, and with `train.shard` also sharded."""
+    """The distributed strategy: data parallel; sharded with `train.shard`."""
     if not train.shard:
         return "ddp" if processes > 1 else "auto"
     if processes == 1:
@@ -108,35 +90,3 @@ def precision(train: Train, accelerator: str) -> Literal["bf16-mixed", "32-true"
     on_gpu = accelerator == "cuda"
     in_hardware = torch.cuda.is_bf16_supported(including_emulation=False) if on_gpu else multiplies_bf16()
     return "bf16-mixed" if in_hardware or train.precision == "bf16" else "32-true"
-
-
-def shard(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    """Shard the parameters of a loss module over the processes of a mesh, in place; return the module."""
-    from torch.distributed.fsdp import FSDPModule, fully_shard  # which takes seconds to import
-
-    # CrossAttention.memory returns a view, and the warning is about in-place changes of it, of which there are none
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
-    for part in reversed(list(module.modules())):  # inner modules first
-        if isinstance(part, CrossAttention):
-            fully_shard(part.memory, mesh=mesh)  # read for all layers before the first layer is called
-        elif isinstance(part, EncoderLayer | DecoderLayer):
-            fully_shard(part, mesh=mesh)
-    fully_shard(module, mesh=mesh)
-    if mesh.device_type == "cpu":
-        for part in module.modules():
-            if isinstance(part, FSDPModule):
-                part.set_force_sum_reduction_for_comms(True)  # gloo's mean was a sum (pytorch issue 162338)
-    return module
-
-
-def copy_unsharded(sharded: nn.Module, plain: nn.Module | None) -> None:
-    """Copy all weights of a sharded module into a plain one of the same class; a collective operation.
-
-    Args:
-        plain: None in processes that need no copy.
-    """
-    places = dict(plain.named_parameters()) if plain is not None else {}
-    for name, parameter in sharded.named_parameters():
-        tensor = full_tensor(parameter.detach())
-        if plain is not None:
-            places[name].data.copy_(tensor)

@@ -1,4 +1,4 @@
-"""Why a finished run may be no translator yet, and what to change."""
+"""Signs that a finished run has learned too little, and what to change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def doubts(
     Args:
         progress: at the end of the run.
         on_dev: figures of `evaluate`; empty without dev.
-        chosen: settings that the configuration left out, by their dotted keys.
+        chosen: dotted keys of the settings that the configuration left out.
     """
     sentences = []
     warmup, _ = warmup_and_cooldown(config.train)
@@ -60,7 +60,7 @@ def doubts(
 
 
 def _remedy(train: Train, chosen: Collection[str]) -> str:
-    """What to do about a model that learned next to nothing; what was left out cannot be left out once more."""
+    """What to do about a model that learned next to nothing. Never to leave out what was left out."""
     if train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
         small = train.learning_rate < 0.1
         return "train for longer" + (", or with train.learning_rate: 1.0, which is noam's factor" if small else "")
@@ -74,7 +74,7 @@ def unigram_perplexity(train: Split, dev: Split, size: int) -> float:
     Args:
         size: entries of the vocabulary; each is counted once more than it occurs.
     """
-    seen, wanted = train.target_counts(size) + 1, dev.target_counts(size)
+    seen, expected = train.target_counts(size) + 1, dev.target_counts(size)
     seen[EOS] += len(train)
-    wanted[EOS] += len(dev)
-    return float(math.exp(-(wanted * np.log(seen / seen.sum())).sum() / wanted.sum()))
+    expected[EOS] += len(dev)
+    return float(math.exp(-(expected * np.log(seen / seen.sum())).sum() / expected.sum()))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
-    """The figures of `evaluate`, computed by the first process for all; empty without a dev corpus."""
+    """The figures of `evaluate`, computed by the first process and passed to all; empty without a dev corpus."""
     if not t.config.data.has_dev:
         return {}
     figures: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
 def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
     """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature.
 
-    The perplexity is infinite where the model computes anything that is not finite.
+    The perplexity is infinite if the likelihood is not finite.
     """
     model = loss.model
     was_training = loss.training
@@ -61,7 +61,7 @@ def greedy(
     model: TranslationModel, sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
 ) -> list[list[int]]:
     """The subwords of translations by greedy search, in the current precision."""
-    # a coverage penalty changes nothing here
+    # a coverage penalty has no effect on greedy search
     alone = decode.model_copy(update={"beam": 1, "sampling": None, "coverage_penalty": 0.0})
     workers = Workers.of(device)
     translations = translate_subwords([model], sources, alone, device, workers, scored=False)
@@ -80,7 +80,7 @@ def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str,
 def selection_score(figures: dict[str, Any], settings: Train) -> tuple[float, float]:
     """The score by which the best checkpoint is chosen; larger is better.
 
-    Of equal BLEU, which is 0 for long on small corpora, the lower perplexity is better.
+    If BLEU is equal, as at 0 in the beginning, the lower perplexity is better.
     """
     perplexity = -float(figures["perplexity"])
     return (float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else perplexity, perplexity)

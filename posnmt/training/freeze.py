@@ -25,18 +25,18 @@ _PUBLIC = (
         {"": "decoder."},
     ),
 )
-"""Beginning of a parameter's name -> what people call it, by side."""
+"""Regular expression for the beginning of a parameter's name -> its public name, by side."""
 
 
 def freeze(model: TranslationModel, patterns: Sequence[str]) -> None:
     """Exclude parameters from training.
 
     A pattern matches the names of parts and of parameters, as `posnmt` writes them into checkpoints or as
-    `public_name` gives them; `*` stands for anything. A matrix with several uses, such as a tied embedding, is frozen
+    `public_name` gives them; `*` stands for anything. A matrix with several names, such as a tied embedding, is frozen
     if one of them matches.
 
     Raises:
-        UserError: a pattern that matches nothing, or nothing is left to train.
+        UserError: a pattern matches nothing, or nothing is left to train.
     """
     named = [
         (names, parameter)
@@ -56,7 +56,7 @@ def freeze(model: TranslationModel, patterns: Sequence[str]) -> None:
 
 
 def public_name(name: str) -> str:
-    """The name of a parameter by part: `embeddings`, `position`, `encoder`, `decoder`, or its own."""
+    """The public name of a parameter, below `embeddings`, `position`, `encoder` or `decoder`; else its own name."""
     for beginning, names in _PUBLIC:
         if part := re.match(beginning, name):
             return names[part[1]] + name[part.end() :]

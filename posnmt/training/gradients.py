@@ -28,11 +28,11 @@ PART = 2048
 """Approximate number of padded target tokens of a part; the number of parts is even."""
 
 SMALL = 256
-"""A batch of up to this number of padded target tokens is not divided."""
+"""A batch with at most this number of padded target tokens is not divided."""
 
 
 class Gradients(Protocol):
-    """Adds the gradients of a batch to those of the parameters."""
+    """Computes the gradients of a batch and adds them to those of the parameters."""
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """Add the gradients of the loss times `scale` to those of the parameters.
@@ -54,7 +54,7 @@ class Gradients(Protocol):
 
 
 class Whole:
-    """Computes a batch as a whole, by the loss module as wrapped by Fabric.
+    """Computes a batch as a whole, with the loss module as Fabric wraps it.
 
     Args:
         sharded: whether each process keeps only a slice of the gradients.
@@ -64,7 +64,7 @@ class Whole:
         self.fabric, self.shared_loss, self.sharded = fabric, shared_loss, sharded
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
-        """See `Gradients`; gradients are reduced over processes after the last batch, or after each if sharded."""
+        """See `Gradients`. Gradients are reduced over processes after the last batch; if sharded, after each batch."""
         torch.manual_seed(_number(seed))
         with self.fabric.no_backward_sync(self.shared_loss, enabled=not (last or self.sharded)):
             with self.fabric.autocast():  # otherwise Fabric rounds the results to float32, even from float64
@@ -125,7 +125,7 @@ class InParts:
 
 
 def dealt(sources: Sequence[int], target: int) -> list[int]:
-    """The ends of the parts of a batch, which minimise the cost of the most expensive part.
+    """The ends of the parts of a batch, chosen to minimise the cost of the most expensive part.
 
     Args:
         sources: source tokens of each row, in descending order.
@@ -136,7 +136,7 @@ def dealt(sources: Sequence[int], target: int) -> list[int]:
     count = 1 if tokens <= SMALL else 2 * max(1, round(tokens / (2 * PART)))
 
     def filled(cost: int) -> list[int]:
-        """The ends of parts up to a cost, each padded to its first row; a part has at least one row."""
+        """The ends of parts up to a cost. A part is padded to its first row and has at least one row."""
         ends = [0]
         while ends[-1] < len(sources):
             rows = max(1, cost // (sources[ends[-1]] + 2 * target))

@@ -1,6 +1,6 @@
-"""What is kept of a training in its run folder: checkpoints, the best weights, and at its end the model.
+"""The files of a training in its run folder: checkpoints, the best weights, and at the end the model.
 
-All functions are called by all processes; the first process writes the files. `whole` is the result of `t.whole`.
+All processes call all functions; the first process writes the files. `whole` is the result of `t.whole`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from posnmt.training.stop import INTERRUPTED
 
 
 def first_weights(t: Training, checkpoints: Checkpoints, origin: Run | None) -> dict[str, Any]:
-    """Give a training the weights that it goes on from: its newest checkpoint's, those of another run, or its own.
+    """Load the weights of the newest checkpoint, or of another run; without either, the initial weights stay.
 
     Returns:
-        What the record of a new run says about its weights.
+        The entries of a new run's record about its weights.
 
     Raises:
         UserError: every checkpoint is damaged, or a weight of the other run has another shape.
@@ -46,7 +46,7 @@ def first_weights(t: Training, checkpoints: Checkpoints, origin: Run | None) -> 
 
 
 def restore(t: Training, checkpoints: Checkpoints) -> bool:
-    """Go back to the newest undamaged checkpoint; False: there is none.
+    """Load the newest undamaged checkpoint; False if there is none.
 
     Raises:
         UserError: every checkpoint is damaged.
@@ -60,14 +60,14 @@ def restore(t: Training, checkpoints: Checkpoints) -> bool:
 
 @dataclass(frozen=True)
 class Keeper:
-    """Writes what is kept of a training."""
+    """Writes the files of a training."""
 
     run: Run
     checkpoints: Checkpoints
     metrics: Metrics
 
     def begin(self, t: Training) -> None:
-        """Remove what a killed process left, and write the checkpoint that a run may have to go back to."""
+        """Remove the remains of a killed process, and write a first checkpoint if the run may have to go back to it."""
         if t.fabric.is_global_zero:
             self.checkpoints.prune()
         train = t.config.train
@@ -92,13 +92,13 @@ class Keeper:
             self.checkpoints.prune()
 
     def keep_best(self, t: Training, whole: TrainingLoss, figures: dict[str, Any]) -> None:
-        """Keep the weights as the best so far, which are the model until there are better ones."""
+        """Write the weights as the best so far; they are the model until there are better ones."""
         if t.fabric.is_global_zero:
             for name in ("best", "model"):
                 save_model(whole.model, self.run.weights(name), _header(t, figures))
 
     def finish(self, t: Training, reason: str) -> None:
-        """Write what is left to write: of an interrupted training a checkpoint, of another one its model."""
+        """Write a checkpoint if the training was interrupted, otherwise the model."""
         if reason != INTERRUPTED:
             self._choose(t, reason)
         elif t.progress.saved != t.progress.step:

@@ -1,7 +1,7 @@
 """Programs that show the numbers of metrics.jsonl: TensorBoard, Weights & Biases.
 
-None of them may stop, delay or change a training. Each is called in a thread of its own, which ends with one warning
-when a call fails.
+None of them may stop, delay or change a training. Each is called in its own thread, which ends with one warning when a
+call fails.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ WAIT = 60.0
 """Seconds that the end of a training waits for a logger."""
 
 STARTED = "loggers.json"
-"""The file of a run folder with the ids under which loggers know the run."""
+"""The file of a run folder with the ids of the run in its loggers."""
 
 
 class Logger(Protocol):
-    """Gets the numbers of a training."""
+    """Receives the numbers of a training."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log the numbers of a step."""
@@ -35,7 +35,7 @@ class Logger(Protocol):
 
 
 Start = Callable[[Path, int, Mapping[str, Any]], Logger]
-"""From a run folder, the step that the run goes on after (0: a new run) and its configuration to a logger."""
+"""Makes a logger from a run folder, the step after which the run goes on (0 for a new run) and the configuration."""
 
 
 class TensorBoard:
@@ -57,12 +57,12 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of Weights & Biases, which goes on where the training does; see `Start` for the arguments.
+    """A run of Weights & Biases; a resumed training resumes it. See `Start` for the arguments.
 
     The variables of wandb apply, such as WANDB_MODE, WANDB_PROJECT and WANDB_API_KEY.
 
     Raises:
-        RuntimeError: it is to be used online, and there is no API key. wandb would ask for one on a terminal.
+        RuntimeError: it is used online and has no API key; wandb itself would ask for one on a terminal.
     """
 
     def __init__(self, folder: Path, step: int, config: Mapping[str, Any]) -> None:
@@ -105,12 +105,12 @@ def require_loggers(names: Iterable[str]) -> None:
 
 
 class Guarded:
-    """A logger in a thread of its own, whose exceptions become one warning.
+    """A logger in its own thread. If it raises an exception, there is one warning and it receives no more numbers.
 
     Args:
         name: of `LOGGERS`.
         start: makes the logger.
-        warn: is given the warning.
+        warn: called with the warning.
     """
 
     def __init__(self, name: str, start: Callable[[], Logger], warn: Callable[[str], None]) -> None:
@@ -120,12 +120,12 @@ class Guarded:
         self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Pass numbers on; nothing is waited for."""
+        """Pass numbers on without waiting."""
         if self._thread.is_alive():
             self._queue.put((step, values))
 
     def close(self) -> None:
-        """Wait until the logger has written everything, or for `WAIT` seconds."""
+        """Wait until the logger has written everything, at most `WAIT` seconds."""
         self._queue.put(None)
         self._thread.join(WAIT)
         if self._thread.is_alive():

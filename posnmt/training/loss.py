@@ -90,9 +90,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         if needs_gradients:
             d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
             d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
-        chunk = -(
-            -len(hidden) // max(1, round(len(hidden) / CHUNK))
-        )  # chunks of equal size: a short last chunk would be inefficient
+        chunks = max(1, round(len(hidden) / CHUNK))
+        chunk = -(-len(hidden) // chunks)  # of equal size: a short last chunk would be inefficient
         buffer = _buffer((chunk + ROUNDED) * len(w), w).view(-1, len(w))
         scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
         for start in range(0, len(hidden), max(1, chunk)):
@@ -123,17 +122,17 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         d_hidden, d_weight, d_bias = (gradient.mul_(upstream[0]) for gradient in ctx.gradients)
-        del ctx.gradients  # scaled in place, so they cannot be used again
+        del ctx.gradients  # they were scaled in place and cannot be used again
         return d_hidden, d_weight, d_bias, None, None
 
 
 def _buffer(size: int, like: Tensor) -> Tensor:
-    """`size` elements of the type of `like`; on a CPU a buffer that the thread reuses, since new pages are slow."""
+    """`size` elements of the type of `like`. On a CPU, the thread reuses a buffer, since new memory pages are slow."""
     if like.device.type != "cpu":
         return like.new_empty(size)
     buffer = getattr(_thread, "buffer", None)
     if buffer is None or buffer.dtype != like.dtype or len(buffer) < size:
-        with torch.inference_mode(False):  # allocated by an evaluation, it must still be usable in training
+        with torch.inference_mode(False):  # so that training can use a buffer that an evaluation allocated
             buffer = _thread.buffer = torch.empty(size, dtype=like.dtype)
     return buffer[:size]
 

@@ -22,7 +22,7 @@ class Metrics:
     """Metrics as JSONL in a run folder, and for the loggers of `train.loggers`; written by the first process.
 
     Args:
-        t: the training; lines of updates that it has still to make are removed.
+        t: the training; lines after its current step are removed.
         folder: the run folder.
 
     Attributes:
@@ -54,7 +54,7 @@ class Metrics:
         return count - len(kept)
 
     def add(self, t: Training, outcome: Outcome, rate: float, batches: Sequence[NDArray[np.int64]]) -> None:
-        """Add an update to the sums and show them; every `train.log_every` updates they become a line."""
+        """Add an update to the sums and show them; every `train.log_every` updates, write them as a line."""
         train, progress = t.config.train, t.progress
         progress.window.add(outcome, *t.plan.tokens(batches), t.spend())
         self._display.show("training", *progress.shown(train, len(t.plan.epoch(progress.cursor.epoch))))
@@ -64,7 +64,7 @@ class Metrics:
             progress.window = Window()
 
     def write(self, kind: str, progress: Progress, figures: dict[str, Any]) -> None:
-        """Append one line {kind, step, ...figures, seconds}; loggers get the numbers, as kind/name."""
+        """Append one line {kind, step, ...figures, seconds}; loggers receive the numbers under the names kind/name."""
         if not self._writes:
             return
         figures = {**figures, "seconds": progress.seconds}

@@ -1,7 +1,7 @@
-"""Losses, gradients, weights and dev figures that are NaN or infinite, and what a run does about them.
+"""How a run responds to losses, gradients, weights and dev figures that are NaN or infinite.
 
-An update whose loss or gradient is not finite is never made, and weights that are not finite are never saved, so no
-checkpoint, average or model has any. `train.non_finite` says how the run goes on.
+An update is not made if its loss or gradient is not finite, and weights that are not finite are never saved. So all
+checkpoints, averages and models are finite. `train.non_finite` determines how the run goes on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from posnmt.training.loss import TrainingLoss
 from posnmt.training.metrics import Metrics
 
 SKIPS = 10
-"""The largest number of consecutive updates that are left out."""
+"""The most consecutive updates that are left out."""
 
 HALVINGS = 5
-"""The largest number of times that a run goes back and halves its rate."""
+"""How often at most a run goes back and halves its learning rate."""
 
 _TODO = (
     "lower train.learning_rate, lengthen train.schedule.warmup, or set train.precision: fp32;"
@@ -34,13 +34,13 @@ _TODO = (
 
 @dataclass(frozen=True)
 class NonFinite:
-    """Responds to what is not finite, by `train.non_finite`."""
+    """The response to values that are not finite, by `train.non_finite`."""
 
     metrics: Metrics
     keeper: Keeper
 
     def leaves_out(self, t: Training, fault: str, batches: Sequence[NDArray[np.int64]]) -> bool:
-        """Whether the run goes on after an update that was not made; if not, it went back to a checkpoint.
+        """Whether the run goes on without an update that was not made; if not, it went back to a checkpoint.
 
         Raises:
             UserError: the run does not go on.
@@ -70,7 +70,7 @@ class NonFinite:
         if finite and math.isfinite(figures.get("perplexity", 0.0)):
             return True
         what = f"{'dev perplexity is' if finite else 'weights are'} not finite at step {t.progress.step:,}"
-        if t.config.train.non_finite != "back-off":  # leaving updates out does not mend weights
+        if t.config.train.non_finite != "back-off":  # leaving out updates does not repair weights
             self._refuse(t, what, "stop")
         self._back_off(t, what, {"update": t.progress.step, "what": what})
         return False
@@ -88,14 +88,14 @@ class NonFinite:
             f"warning: {what}; training goes on from the checkpoint of step {t.progress.step:,}"
             f" with 1/{2**t.progress.halvings} of the learning rate"
         )
-        # so that a run that dies before its next checkpoint resumes with this rate; `evaluated` stays as it was
+        # a run that dies before its next checkpoint shall resume with this rate; `evaluated` stays as it was
         self.keeper.checkpoint(t, t.whole(), evaluated=False)
 
     def _refuse(self, t: Training, what: str, policy: str) -> None:
-        """End the run where a policy, `stop`, `skip` or `back-off`, does not let it go on.
+        """Raise an error unless a policy, `stop`, `skip` or `back-off`, lets the run go on.
 
         Args:
-            what: is not finite, and where.
+            what: a clause that says what is not finite, and where.
         """
         skipped, halvings, saved = t.progress.skipped, t.progress.halvings, t.progress.saved
         if (policy == "skip" and skipped <= SKIPS) or (policy == "back-off" and halvings < HALVINGS):

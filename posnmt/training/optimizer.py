@@ -5,8 +5,8 @@ changes a matrix most in the few directions of large gradients. Muon changes it 
 momentum, equally in every direction, and needs fewer updates. AdamW updates all other parameters: vectors and embedding
 tables.
 
-torch.optim.Muon always computes in bfloat16, which a processor without bfloat16 instructions emulates, and one matrix
-after the other. This implementation computes in float32 there, and on a CPU one matrix on each core.
+torch.optim.Muon always computes in bfloat16, which a processor without bfloat16 instructions emulates, and handles one
+matrix after the other. This implementation computes in float32 on such processors, and on a CPU one matrix per core.
 
 Shapes: [m,n], one matrix.
 """
@@ -32,12 +32,11 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of x, x^3 and x^5: a polynomial that quickly moves small singular values towards 1 (Jordan et al.)."""
 
 ITERATIONS = 3
-"""Number of iterations. Jordan et al. have 5, which take longer and gain nothing here: see
-benchmarks/notes/learning.md."""
+"""Number of iterations. The 5 of Jordan et al. take longer and gain nothing here: see benchmarks/notes/learning.md."""
 
 
 def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
-    """A new optimizer for a model's trained parameters, or for this process's slices of them; not for frozen ones."""
+    """A new optimizer for the parameters of a model that are not frozen, or for this process's slices of them."""
     adam: dict[str, Any] = {"betas": train.adam_betas, "eps": train.adam_epsilon, "fused": True}
     rate, decay = train.learning_rate, train.weight_decay
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -72,8 +71,8 @@ class Muon(Optimizer):
         others: all other parameters.
         factor: rate of the matrices relative to that of the others.
         weight_decay: decoupled, for both.
-        every: a matrix changes every so many updates, by so many times the rate, and its momentum in all of them.
-            The matrices take turns. Their orthogonalisation, most of the time of an update's step, is divided by it.
+        every: a matrix changes in one of so many updates, by as many times the rate; its momentum changes in all. The
+            matrices take turns. This divides the work of orthogonalisation, which takes most of the step's time.
         adam: further options of AdamW.
     """
 
@@ -101,7 +100,7 @@ class Muon(Optimizer):
         return loss
 
     def _update(self, place: int, matrix: Tensor, group: dict[str, Any]) -> None:
-        """Update the momentum of one matrix, and the matrix where it is the turn of its place."""
+        """Update the momentum of one matrix, and the matrix itself if it is its turn, which depends on its place."""
         with torch.no_grad():  # the mode is local to each thread
             gradient, state = cast(Tensor, matrix.grad), self.state[matrix]
             if "momentum" not in state:

@@ -1,4 +1,4 @@
-"""The progress of a run: the state in a checkpoint other than weights, and the progress display."""
+"""The progress of a run: the state in a checkpoint besides weights and moments, and its display."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def fault(self) -> str | None:
-        """What is not finite, so that the update was not made; None where all is."""
+        """What is not finite, so that the update was not made; None if everything is finite."""
         named = {"loss": self.loss + self.likelihood, "gradient": self.norm}
         return next((name for name, value in named.items() if not math.isfinite(value)), None)
 
@@ -70,14 +70,14 @@ class Progress:
         cursor: the next batch.
         seconds: spent in training and evaluation, resumes included.
         best: the best `selection_score` on dev so far, None before the first evaluation.
-        best_step: its step.
-        waited: evaluations since then.
+        best_step: the step of `best`.
+        waited: evaluations since `best`.
         plateau: state of the plateau schedule.
         window: sums since the last line of metrics.
         saved: the step of the newest checkpoint.
         evaluated: the step of the newest checkpoint at which dev was evaluated.
         metrics: lines of metrics written before the newest checkpoint.
-        skipped: consecutive updates, up to now, that were not made, since they were not finite.
+        skipped: how many updates in a row, up to the last one, were not made because they were not finite.
         halvings: how often the run went back to a checkpoint and halved its learning rate.
     """
 
@@ -124,7 +124,7 @@ class Progress:
         return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
 
     def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
-        """The share of the budget that is spent, and a status line."""
+        """The share of the budget that is spent, and a line of status."""
         share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
         left = duration(self.seconds * (1 - share) / share) if share else "?"
         loss = self.window.loss / max(1, self.window.target_tokens)

@@ -1,4 +1,4 @@
-"""The record of a run: where it comes from, what it is computed with, and what it is trained on."""
+"""The record of a run: its origin, the software and hardware that compute it, and its training text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from posnmt_position.processor import multiplies_bf16, processor
 
 
 def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about: Mapping[str, Any]) -> Run:
-    """The run of a training: the first process creates its folder, or records that it is resumed, and says what it is.
+    """The run of a training: the first process creates or updates its folder, and describes the training.
 
     Args:
         largest: see `try_largest_batch`.
@@ -52,7 +52,7 @@ def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about:
 
 
 def _introduce(t: Training, resume: bool, largest: Tried | None) -> None:
-    """Say what is trained, and on what."""
+    """Print the size of the model and of the corpus, and the device."""
     say, device = t.display.say, t.fabric.device
     if t.config.train.precision == "bf16" and device.type == "cpu" and not multiplies_bf16():
         say("warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster")
@@ -67,7 +67,7 @@ def _introduce(t: Training, resume: bool, largest: Tried | None) -> None:
 
 
 def _resumed(t: Training, run: Run) -> None:
-    """Warn of what a run is computed with from here on, and was not before, and write it into its record."""
+    """Warn if software or hardware has changed since the run was last started, and record the change."""
     record, now = run.record, computed_with(t.fabric)
     sentences = changes(record["computed_with"][-1], now)
     for sentence in sentences:
@@ -120,13 +120,13 @@ CONSEQUENCES = {
     "torch": ("version of PyTorch", "it may round differently"),
     "posnmt": ("version of posnmt", "it may compute something else"),
 }
-"""What a training is computed with -> its name, and what follows if the training is resumed with another."""
+"""Key of `computed_with` -> its name, and what follows if a training is resumed with another value."""
 
 
 def computed_with(fabric: Fabric) -> dict[str, Any]:
-    """What decides, beside the configuration and the text, which weights a training ends with.
+    """The software and hardware that the resulting weights depend on.
 
-    The number of threads is not among them: it changes no weights.
+    The number of threads is not included: it does not change the weights.
     """
     gpu = torch.cuda.get_device_name(fabric.device) if fabric.device.type == "cuda" else None
     return {

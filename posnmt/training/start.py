@@ -1,4 +1,4 @@
-"""Before a training: what is refused, the prepared text, and the lock on the run folder."""
+"""The start of a training: checks of the folder and the configuration, the prepared text, the lock on the folder."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple
     """Check that a training can start in a folder, or go on there.
 
     Returns:
-        The configuration, with the text pipeline of the run that goes on; that run, None for a new one; and the run
-        that `train.init` names, where its weights are needed.
+        The configuration, which for a resumed run reads the run's own text pipeline; the resumed run, or None for a new
+        one; and the run that `train.init` names, if its weights are needed.
 
     Raises:
         UserError: the folder exists, or the config differs from that of the run, or does not fit that of `train.init`.
@@ -47,19 +47,19 @@ def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple
     if resume and is_unfinished(out):
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
-    begun = _begun(config, out, resume)
+    resumed = _resumable(config, out, resume)
     require_loggers(config.train.loggers)
     origin = None
     if config.train.init is not None and not checkpoints_in(out / "checkpoints"):
         origin = Run.open(config.train.init)
-    if begun is not None:
-        config = begun.with_own_text(config)
+    if resumed is not None:
+        config = resumed.with_own_text(config)
     elif origin is not None:
         refuse_other_model(config, origin)
-    return config, begun, origin
+    return config, resumed, origin
 
 
-def _begun(config: Config, out: Path, resume: bool) -> Run | None:
+def _resumable(config: Config, out: Path, resume: bool) -> Run | None:
     if not resume:
         refuse_existing(out)
         return None
@@ -68,13 +68,13 @@ def _begun(config: Config, out: Path, resume: bool) -> Run | None:
     return run
 
 
-def prepared(config: Config, begun: Run | None, fabric: Fabric, display: Display) -> Store:
-    """The prepared text, made by the first process if it is missing; says what people should know about it.
+def prepared(config: Config, resumed: Run | None, fabric: Fabric, display: Display) -> Store:
+    """The prepared text; the first process makes it if it is missing, and prints notes and warnings about it.
 
     Raises:
-        UserError: the run that goes on was started on other text; the store is damaged; dev cannot be measured.
+        UserError: the resumed run was started on other text; the store is damaged; dev BLEU cannot be computed.
     """
-    check = None if begun is None else partial(refuse_other_text, begun)
+    check = None if resumed is None else partial(refuse_other_text, resumed)
     store = None
     with first_alone(fabric):
         if fabric.is_global_zero:
@@ -88,16 +88,16 @@ def prepared(config: Config, begun: Run | None, fabric: Fabric, display: Display
 
 
 @contextmanager
-def held(config: Config, out: Path, begun: Run | None, fabric: Fabric) -> Iterator[None]:
-    """Lock a run folder, in the first process, and report what is kept of the run if the machine stops the training.
+def held(config: Config, out: Path, resumed: Run | None, fabric: Fabric) -> Iterator[None]:
+    """Lock a run folder in the first process; if the machine stops the training, report what is kept of the run.
 
     Raises:
-        UserError: another training runs there, or has run there since it was looked at; the disk is full, or the memory
-            too small.
+        UserError: another training runs there, or has run there since `admitted`; the disk is full, or the memory too
+            small.
     """
     if not fabric.is_global_zero:
         yield
         return
     with claimed(out), saying_what_is_kept(out):
-        _begun(config, out, begun is not None)
+        _resumable(config, out, resumed is not None)
         yield

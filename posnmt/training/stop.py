@@ -1,4 +1,4 @@
-"""Why a training ends: by its own limits, by a signal, or since the machine refuses something."""
+"""Why a training ends: at its limits, by a signal, or because the machine refuses something."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from posnmt.training.progress import Progress
 INTERRUPTED = "interrupted"
 
 EXCHANGE = 20
-"""Processes on GPUs exchange their reasons before every 20th update: to do so, a process waits for its GPU."""
+"""Processes on GPUs exchange their reasons only before every 20th update, since they must wait for their GPUs then."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def why_all_stop(t: Training, stop: StopSignal) -> str:
-    """Why all processes stop here; empty while they continue."""
+    """Why all processes stop at this step; empty while training continues."""
     train, progress = t.config.train, t.progress
     return agreed(t.fabric, why_stop(train, progress, stop), why_counted(train, progress), progress.step)
 
 
 def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
-    """Why training stops in this process; empty while it continues."""
+    """Why this process would stop; empty while it continues."""
     if stop.heard:
         return INTERRUPTED
     if counted := why_counted(train, progress):
@@ -43,7 +43,7 @@ def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
 
 
 def why_counted(train: Train, progress: Progress) -> str:
-    """Why training stops by what is counted, which is the same in all processes."""
+    """Why training stops by counts, which are the same in all processes; empty while it continues."""
     if train.steps is not None and progress.step >= train.steps:
         return f"{train.steps} steps"
     if train.epochs is not None and progress.cursor.epoch >= train.epochs:
@@ -54,11 +54,11 @@ def why_counted(train: Train, progress: Progress) -> str:
 
 
 def agreed(fabric: Fabric, reason: str, counted: str, step: int) -> str:
-    """The reason of any process that has one, so that all processes stop at the same step.
+    """The reason of the first process that has one, so that all processes stop at the same step.
 
     Args:
-        reason: of this process; signals and clocks differ.
-        counted: of all processes, by `why_counted`.
+        reason: of this process; it depends on signals and clocks.
+        counted: the result of `why_counted`.
         step: updates so far.
     """
     if fabric.world_size == 1:
@@ -72,7 +72,7 @@ def agreed(fabric: Fabric, reason: str, counted: str, step: int) -> str:
 
 @contextmanager
 def saying_what_is_kept(out: Path) -> Iterator[None]:
-    """Report what the machine refuses in the block as one line, with what is kept of the run and how to go on.
+    """Report an error of the machine in the block as one line, with what is kept of the run and how to resume it.
 
     Args:
         out: the run folder.

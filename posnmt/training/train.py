@@ -51,7 +51,7 @@ def train(
         out: the run folder; new, unless `resume`.
         resume: continue from the newest checkpoint, with the same result as an uninterrupted run.
         display: shows progress; default: nothing is shown.
-        about: added to the record of a new run.
+        about: further entries of a new run's record.
 
     Returns:
         The finished run.
@@ -63,19 +63,19 @@ def train(
     """
     # prepare
     display = display or Display(quiet=True)
-    config, begun, origin = admitted(config, out, resume, display)
+    config, resumed, origin = admitted(config, out, resume, display)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
-    store = prepared(config, begun, fabric, display)
+    store = prepared(config, resumed, fabric, display)
 
-    with held(config, out, begun, fabric):
+    with held(config, out, resumed, fabric):
         # build
         t = build(config, store, fabric, display)
         refuse_too_long(t)
         checkpoints = Checkpoints(out / "checkpoints", config.train.average)
         about = {**(about or {}), **first_weights(t, checkpoints, origin)}
         largest = try_largest_batch(t)
-        run = recorded(t, out, begun is not None, largest, about)
+        run = recorded(t, out, resumed is not None, largest, about)
 
         # loop and finish
         with StopSignal() as stop:
