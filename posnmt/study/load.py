@@ -370,13 +370,18 @@ class _Places:
                 yield self.fault(("systems", name), error.placed, error.todo)
 
     def tests(self) -> Iterator[UserError]:
-        """Corpora of tests that a scale has not."""
+        """Corpora of tests that a scale has not, or that have joined lines although the test does not say so."""
         for name, test in self.recipe.tests.items():
             for scale, setting in self.recipe.scales.items():
-                corpora = setting.names()
-                if not lacks(test.corpus, scale) and (corpus := at(test.corpus, scale)) not in corpora:
+                if lacks(test.corpus, scale):
+                    continue
+                corpora, corpus = setting.names(), at(test.corpus, scale)
+                if corpus not in corpora:
                     what = f"there is no corpus {corpus!r} at scale {scale}"
                     yield self.fault(("tests", name), what, f"there are {', '.join(sorted(corpora))}")
+                elif any(text.join for text in setting.texts(corpus)):
+                    what = f"the corpus {corpus} has joined lines at scale {scale}"
+                    yield self.fault(("tests", name), what, "give the test `join`, and leave it out of the corpus")
 
     def sweeps(self) -> Iterator[UserError]:
         """Sweeps without systems, and what their systems have not."""

@@ -246,14 +246,13 @@ def _corpus(study_plan: Plan, name: str) -> str:
         options = {} if setting.artificial is None else setting.artificial.model_dump(exclude_none=True)
         artificial = study_plan.add("corpus/artificial", "artificial", options)
         return study_plan.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": artificial})
-    texts = setting.corpora[name]
-    texts = texts if isinstance(texts, list) else [texts]
     needs: dict[str, str] = {}
     files: dict[str, Path] = {}
     pieces: list[dict[str, Any]] = []
     pair = study_plan.pair.model_dump()
-    for number, text in enumerate(texts):
-        pieces.append({"take": text.take, **({"lines": text.lines} if text.lines else {})})
+    for number, text in enumerate(setting.texts(name)):
+        chosen = {name: value for name, value in (("lines", text.lines), ("join", text.join)) if value}
+        pieces.append({"take": text.take, **chosen})  # without what is not asked for, so that keys stay
         if text.public is not None:
             settings = {"corpus": text.public, "pair": pair}
             needs[str(number)] = study_plan.add(f"fetch/{name}-{number}", "fetch", settings)

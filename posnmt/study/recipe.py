@@ -68,6 +68,9 @@ class Text(Section):
     lines: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
         None, description="only the pairs from one line to another, [first, last], counted from 1"
     )
+    join: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="so many consecutive pairs of a document made one line, the rest of a document left out"
+    )
     take: Positive | None = Field(None, description="only so many pairs, evenly spread over the text or its lines")
 
     @model_validator(mode="after")
@@ -119,6 +122,11 @@ class Setting(Section):
     def names(self) -> set[str]:
         """The names of all corpora."""
         return {*self.corpora, *(ARTIFICIAL if self.artificial is not None else ())}
+
+    def texts(self, corpus: str) -> list[Text]:
+        """The texts of a corpus; none of one of the built-in language pair."""
+        texts = self.corpora.get(corpus, [])
+        return texts if isinstance(texts, list) else [texts]
 
 
 class System(Section):

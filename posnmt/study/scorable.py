@@ -59,8 +59,7 @@ def has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
     """Whether a test may have document ids at a scale; of a public corpus that is known once it is fetched."""
     if test.join is not None or test.swap or lacks(test.corpus, scale):
         return False
-    texts = recipe.scales[scale].corpora.get(at(test.corpus, scale), [])
-    texts = texts if isinstance(texts, list) else [texts]
+    texts = recipe.scales[scale].texts(at(test.corpus, scale))
     return bool(texts) and all(text.public is not None or text.documents is not None for text in texts)
 
 

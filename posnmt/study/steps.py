@@ -90,9 +90,16 @@ def part_of_artificial(context: Context) -> None:
 
 
 def corpus(context: Context) -> None:
-    """Concatenate one or several texts, decompressed."""
-    pieces = context.settings["texts"]
-    texts = [_parts(context, str(number)) for number in range(len(pieces))]
+    """Concatenate one or several texts, decompressed; of each its lines, or these joined by documents."""
+    work = _work_folder(context)
+    texts: list[dict[str, Path]] = []
+    pieces: list[dict[str, Any]] = []
+    for number, piece in enumerate(context.settings["texts"]):
+        text = _parts(context, str(number))
+        if "join" in piece:
+            text, piece = _joined_lines(text, piece, work / str(number)), {"take": piece["take"]}
+        texts.append(text)
+        pieces.append(piece)
     lines: dict[str, list[int]] = {}
     for part in (*SIDES, "documents"):
         if all(part in text for text in texts):
@@ -104,6 +111,22 @@ def corpus(context: Context) -> None:
     if any(counts != lines["source"] for counts in lines.values()):
         counted = ", ".join(f"{part} has {sum(counts):,} lines" for part, counts in lines.items())
         raise UserError(f"the texts of a corpus are not aligned: {counted}", texts[0]["source"], "give aligned files")
+    shutil.rmtree(work)
+
+
+def _joined_lines(text: dict[str, Path], piece: dict[str, Any], work: Path) -> dict[str, Path]:
+    """Part -> file of a text's consecutive lines joined, without document ids, written to a new folder `work`."""
+    from posnmt.corpora.conditions.join import join as write_joined
+    from posnmt.corpora.conditions.text import parallel_text
+
+    work.mkdir()
+    for part, path in text.items():
+        with (work / part).open("wb") as out:
+            _write_some(out, path, None, piece.get("lines"))
+    documents = work / "documents" if "documents" in text else None
+    pairs = parallel_text(work / "source", work / "target", documents=documents)
+    write_joined(work / "joined", pairs, piece["join"], drop_rest=True)
+    return {side: work / "joined" / f"joined.{side}" for side in SIDES}
 
 
 def _parts(context: Context, number: str) -> dict[str, Path]:

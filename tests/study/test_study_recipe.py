@@ -440,6 +440,17 @@ def test_what_cannot_be_measured_is_refused_when_the_recipe_is_read(setting: str
     assert fault in "\n".join(caught.value.lines)
 
 
+def test_lines_that_are_joined_in_a_corpus_are_of_training_alone(tmp_path: Path) -> None:
+    """A test says itself that its lines have a second sentence, so that reports and claims say so, too."""
+    text = {"source": "a", "target": "b", "documents": "c", "join": 2}
+    corpora = {"train": [{"source": "a", "target": "b"}, text], "dev": {"source": "a", "target": "b"}}
+    scales = {"smoke": {**SMALL["scales"]["smoke"], "artificial": None, "corpora": {**corpora, "test": text}}}
+    faults = faults_of(written(tmp_path, {**SMALL, "scales": scales}))
+    assert "tests.test: the corpus test has joined lines at scale smoke" in faults
+    scales["smoke"]["corpora"]["test"] = {**text, "join": None}
+    load(written(tmp_path, {**SMALL, "scales": scales}), check_configs=False)
+
+
 def test_a_corpus_of_a_recipe_that_is_like_another_is_the_whole_of_it(tmp_path: Path) -> None:
     """`schemes-enja` trains on the first 46,000 lines of its text; one like it on all of its own."""
     own = {"source": "train.is", "target": "train.en"}

@@ -73,6 +73,23 @@ def test_lines_of_a_text(tmp_path: Path) -> None:
     assert lines_of(made.folder / "source") == lines_of(made.folder / "target") == ["3", "5", "9", "10"]
 
 
+def test_consecutive_lines_of_a_document_are_joined(tmp_path: Path) -> None:
+    """Lines are chosen, then joined, then spread; the third of a document is left out. Another text stays as it is."""
+    source, target, documents = "abcdefghij", "ABCDEFGHIJ", "1112222233"
+    files = {
+        "0_source": write(tmp_path / "a", *source),
+        "0_target": write(tmp_path / "b", *target),
+        "0_documents": write(tmp_path / "c", *(f"{each}\tx" for each in documents)),
+    }
+    files |= {f"1_{part}": files[f"0_{part}"] for part in ("source", "target", "documents")}
+    pieces = [{"take": None, "lines": [9, 10]}, {"take": 2, "lines": [1, 9], "join": 2}]
+    made = context(tmp_path, {"texts": pieces}, **files)
+    steps.corpus(made)
+    assert lines_of(made.folder / "source") == ["i", "j", "a b", "d e"]
+    assert lines_of(made.folder / "target") == ["I", "J", "A B", "D E"]
+    assert {path.name for path in made.folder.iterdir()} == {"source", "target"}
+
+
 def test_a_limit_of_training_is_the_recipes_own(tmp_path: Path) -> None:
     """A recipe that counts epochs has no limit of steps besides, and one without a limit is refused."""
     inputs = {"train": tmp_path, "dev": tmp_path}
