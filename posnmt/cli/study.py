@@ -24,7 +24,7 @@ def study() -> None:
     """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
 
     RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, clip-by-cap, schemes, schemes-enja,
-    choose, one of an installed package, or a file of your own.
+    natural, choose, one of an installed package, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
