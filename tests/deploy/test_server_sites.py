@@ -6,7 +6,6 @@ import itertools
 import socket
 
 import pytest
-
 from serving import serving
 from untrained import LEARNED
 
