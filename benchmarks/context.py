@@ -21,6 +21,7 @@ from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.run.resolve import from_tree
 from posnmt.training.train import train
 from posnmt.translate.command import translate_file
+from posnmt.translate.source import Files
 
 WORDS = {"rok": ("korin", "tisor"), "lum": ("malun", "tisul")}
 """The last word of a first sentence → its translation, and that of `tis`, the last word of the second."""
@@ -68,7 +69,7 @@ def outputs(out: Path, text: Path, context: int, updates: int) -> dict[int, list
         file = run.folder / f"test.{join}"
         documents = text / "test.ids" if join > 1 else None
         search = {"beam": 1, "join": join}
-        translate_file([run.folder], text / "test.source", file, 1, "text", "model", search, documents=documents)
+        translate_file(run.folder, Files(text / "test.source", file, documents=documents), search)
         translated[join] = file.read_text(encoding="utf-8").splitlines()
     return translated
 

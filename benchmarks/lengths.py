@@ -23,6 +23,7 @@ from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.evaluate import bleu
 from posnmt.training.train import train
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 
 CONFIG = Path(__file__).parent.parent / "configs" / "artificial.yaml"
@@ -53,7 +54,9 @@ def main() -> None:
             stores = f"data.store={arguments.out.resolve() / 'stores'}"
             if not (folder / "test.output").exists():
                 train(load(CONFIG, [*settings, stores]), folder, (folder / "record.json").exists(), display)
-                found = Translator.load([Run.open(folder)]).translate(sources, Decode(beam=1, max_ratio=3.0))
+                found = Translator.load([Run.open(folder)]).translate(
+                    numbered(sources), Search(Decode(beam=1, max_ratio=3.0))
+                )
                 (folder / "test.output").write_text("".join(f"{each.text}\n" for each in found))
             record, outputs = Run.open(folder).record, (folder / "test.output").read_text().splitlines()
             scores = [

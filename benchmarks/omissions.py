@@ -40,10 +40,9 @@ from posnmt.evaluation.analyse.intervals import percentile_interval
 from posnmt.evaluation.analyse.resample import bootstrap_sums
 from posnmt.metrics.registry import METRICS, Scorer
 from posnmt.run.run import Run
-from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Pair, examine, intervals, left_out
 from posnmt.translate.options import with_options
-from posnmt.translate.subwords import score_subwords
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 
 LINES = 1500
@@ -90,7 +89,7 @@ def samples(run: Path, source: Path, target: Path) -> list[Sample]:
     alone = alone[: min(SENTENCES, len(alone) // 3 * 3)]
     sources = [one for one, _ in alone]
     decode = with_options(opened.config.decode, {"split": "off", "complete": "off"})
-    own = [each.text for each in translator.translate(sources, decode, scored=False)]
+    own = [each.text for each in translator.translate(numbered(sources), Search(decode, scored=False))]
     kinds = {"references": [other for _, other in alone], "outputs": own}
     return [_sample(translator, f"{run.name}, {kind}", sources, texts) for kind, texts in kinds.items()]
 
@@ -117,18 +116,12 @@ def _sample(translator: Translator, name: str, sources: list[str], texts: list[s
             [ids], [tokens] = text.source.encode([line]), text.target.encode([output])
             pairs.append(Pair(line, ids, where, tokens, fewer))
             missing += [place == deleted for place in range(3)]
-    links = partial(_links, translator) if translator.aligns else None
-    score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
+    links = partial(translator.links, batch=4096) if translator.aligns else None
+    score = translator.score
     found = zip(pairs, examine(pairs, text.source, score, links, everything=True), strict=True)
     signs = [(each, pair.fewer > 0) for pair, of_pair in found for each in of_pair]
     values = [[each.explained, lacks, 1.0 if each.aligned is None else each.aligned] for each, lacks in signs if each]
     return Sample(name, np.array(values, float), np.array(missing), np.arange(len(signs)) // 3)
-
-
-def _links(
-    translator: Translator, lines: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> Sequence[Aligned]:
-    return align(translator.models, translator.text.source, lines, sources, [[each] for each in targets], 4096)
 
 
 def report(sample: Sample) -> str:
@@ -213,8 +206,8 @@ def judged(outputs: Sequence[Sequence[str]], drawn: Judgements) -> NDArray[np.fl
             fewer = max(0, len(where) - len(intervals(output, text.target.words.language)))
             [ids], [tokens] = text.source.encode([source]), text.target.encode([output])
             pairs.append(Pair(source, ids, where, tokens, fewer))
-        links = partial(_links, translator) if translator.aligns else None
-        score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
+        links = partial(translator.links, batch=4096) if translator.aligns else None
+        score = translator.score
         signs = dict(zip(numbers, zip(pairs, examine(pairs, text.source, score, links), strict=True), strict=True))
         for row in rows:
             number, sentence = drawn.places[row]

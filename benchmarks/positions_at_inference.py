@@ -21,6 +21,7 @@ from posnmt.corpora.conditions.text import InputText
 from posnmt.data.corpus import TextFile
 from posnmt.run.run import Run
 from posnmt.training.evaluate import bleu
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -94,7 +95,7 @@ def joined(sides: Sequence[Sequence[str]], count: int, folder: Path) -> list[lis
 def translated(run: Run, positions: Positions, sources: Sequence[str], path: Path) -> list[str]:
     """The translations of some sources, from a file if they are there."""
     if not path.exists():
-        found = Translator.load([run], positions=positions).translate(sources, Decode(beam=1))
+        found = Translator.load([run], positions=positions).translate(numbered(sources), Search(Decode(beam=1)))
         path.write_text("".join(f"{each.text}\n" for each in found), encoding="utf-8")
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 

@@ -23,6 +23,7 @@ from posnmt.run.run import Run
 from posnmt.training.choose import Written, for_training
 from posnmt.training.evaluate import bleu
 from posnmt.training.train import train
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 
 EDGES = [11, 15, 20]
@@ -115,7 +116,7 @@ def _translated(run: Run, corpus: Path) -> tuple[list[str], list[str], list[str]
     )
     path = run.folder / f"{corpus.name}.output"
     if not path.exists():
-        found = Translator.load([run]).translate(sources, Decode(beam=1, max_ratio=3.0))
+        found = Translator.load([run]).translate(numbered(sources), Search(Decode(beam=1, max_ratio=3.0)))
         path.write_text("".join(f"{each.text}\n" for each in found))
     return sources, references, path.read_text().splitlines()
 

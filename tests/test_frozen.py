@@ -25,6 +25,7 @@ from posnmt.study.load import shipped
 from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow.graph import Graph
 from posnmt.training.train import train
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from tests.support.tiny import NAMED, build
 
@@ -113,7 +114,7 @@ def test_a_store_is_found_again(copied):
 def test_a_run_translates_as_it_did(copied):
     lines = (copied / "dev.source").read_text(encoding="utf-8").splitlines()
     run = Run.open(copied / "learned")
-    outputs = [each.text for each in Translator.load([run]).translate(lines, run.config.decode)]
+    outputs = [each.text for each in Translator.load([run]).translate(numbered(lines), Search(run.config.decode))]
     assert outputs == (copied / "dev.output").read_text(encoding="utf-8").splitlines()
 
 

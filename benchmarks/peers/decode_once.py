@@ -35,14 +35,14 @@ def with_posnmt(command: list[str]) -> float:
     from posnmt.cli import main as cli
     from posnmt.translate import command as translation
 
-    translate_file, seconds = translation.translate_file, []
+    translate_lines, seconds = translation.translate_lines, []
 
     def remembering(*arguments: Any, **options: Any) -> Any:
-        work = translate_file(*arguments, **options)
+        work = translate_lines(*arguments, **options)
         seconds.append(work.seconds)
         return work
 
-    translation.translate_file = remembering
+    translation.translate_lines = remembering
     try:
         cli.main(command)
     except SystemExit as stopped:

@@ -20,6 +20,7 @@ from decode_once import read_lines, translate, use_environment
 from posnmt.base.errors import UserError, existing_file
 from posnmt.deploy.ctranslate2 import write
 from posnmt.run.run import Run
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 
 POSITIONS = 2048
@@ -76,7 +77,9 @@ def compare(run: Run, folder: Path, lines: Sequence[str], checkpoint: str) -> No
         decode = run.config.decode.model_copy(update={"beam": beam})
         equal, differing, limited, distances = 0, 0, 0, [0.0]
         found = zip(
-            ours.translate(lines, decode, beam), translate(theirs, text, lines, decode, 1024, True), strict=True
+            ours.translate(numbered(lines), Search(decode, beam)),
+            translate(theirs, text, lines, decode, 1024, True),
+            strict=True,
         )
         for one, other in found:
             if other is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, wraps
 from pathlib import Path
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
@@ -17,6 +17,10 @@ from pydantic_core import SchemaValidator
 from posnmt.base.errors import UserError, combined, quoted
 from posnmt.base.files import validator
 from posnmt.config.numbers import exact
+from posnmt.data.lines import checked_lines
+
+if TYPE_CHECKING:
+    import torch
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -115,3 +119,56 @@ def _fault(problem: Any, name: str, todo: str | None) -> UserError:
     message = problem["msg"]
     place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"
     return UserError(f"{message[0].lower()}{message[1:]}; got {quoted(problem['input'])}", place, todo)
+
+
+def beside(values: Iterable[str | None] | None, name: str, lines: Sequence[str], optional: bool = False) -> list[str]:
+    """An argument that has one text for each of some lines; empty where it is not given.
+
+    Args:
+        name, optional: as in `checked_lines`.
+
+    Raises:
+        UserError: it has another number of texts.
+    """
+    if values is None:
+        return []
+    texts = checked_lines(values, name, optional)
+    if len(texts) != len(lines):
+        raise UserError(f"{len(lines):,} lines have {len(texts):,} {name}", name, "give one for each line")
+    return texts
+
+
+def plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with each mapping as a dictionary; values of other types are checked with the settings."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+
+
+def positive(number: int, name: str) -> int:
+    """A number that is at least 1; `name` is that of the argument.
+
+    Raises:
+        UserError: it is less.
+    """
+    if number < 1:
+        raise UserError(f"a whole number of 1 or more is needed; got {number}", name)
+    return number
+
+
+def torch_device(name: str | None) -> torch.device | None:
+    """A device of PyTorch by its name.
+
+    Raises:
+        UserError: PyTorch has no such device here, or it is Apple's MPS.
+    """
+    import torch
+
+    if name is None:
+        return None
+    todo = "leave it out, or name cpu"
+    try:
+        if torch.device(name).type == "mps":
+            raise UserError("MPS has no float64, in which positions are computed", "device", todo)
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        what = str(error).partition("\n")[0]
+        raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", todo) from None

@@ -7,28 +7,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
 
-from posnmt.api.arguments import typed
+from posnmt.api.arguments import beside, plain, positive, torch_device, typed
 from posnmt.api.options import LoadOptions, SearchOptions
-from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
+from posnmt.api.values import Encoding, Hypothesis, TranslationWarning, hypotheses_of
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
 from posnmt.data.lines import checked_lines, listed, portions
 from posnmt.data.marks import mark_for
-from posnmt.data.text import SideText
 from posnmt.run.run import Run
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
+from posnmt.translate.requests import Request, Search, numbered
 from posnmt.translate.several import why_in_parts
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
-from posnmt.translate.translations import Translation, kept_badly, refuse_too_many
+from posnmt.translate.translations import Translation, kept_badly
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import Attentions, DistanceBias, Positions
 
@@ -76,13 +77,13 @@ def load(
     if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate!r}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in wanted]
-    settings = _plain(options)
+    settings = plain(options)
     changes = settings.get("positions")
     if interpolate is not None and isinstance(changes, dict | None):
         settings["positions"] = {**(changes or {}), "interpolate": interpolate}
     decode = with_options(opened[0].config.decode, settings)
     mark = "" if to is None else mark_for(str(to), opened[0].marks, "to")
-    return TrainedModel(opened, decode, checkpoint, _device(device), mark)
+    return TrainedModel(opened, decode, checkpoint, torch_device(device), mark)
 
 
 class TrainedModel:
@@ -140,10 +141,11 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        translations = list(self._search(lines, 1, options, prefixes, terms, documents, scored=False))
+        search = self._asked(options, terms, scored=False)
+        translations = list(self._search(search, lines, prefixes, documents))
         sentences = kept_badly(translations)
         count = sum(each.in_sentences for each in translations)
-        if count and (options.get("split") or self._decode.split) == "as-trained":
+        if count and search.decode.split == "as-trained":
             why = why_in_parts(self._searching.several)
             sentences.append(f"{count:,} of {len(translations):,} lines {why}")
         if sentences:
@@ -176,8 +178,8 @@ class TrainedModel:
 
         The other arguments and errors are those of `translate`.
         """
-        searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
-        return [_hypotheses(translation, self._searching.text.target) for translation in searched]
+        search, target = self._asked(options, terms, nbest, aligned=alignments), self._searching.text.target
+        return [hypotheses_of(each, target) for each in self._search(search, lines, prefixes, documents)]
 
     @typed
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
@@ -202,7 +204,7 @@ class TrainedModel:
             )
         sources = checked_lines([source for source, _ in given], "sources")
         targets = checked_lines([target for _, target in given], "targets")
-        return self._exactly().score(sources, targets, _positive(batch, "batch"))
+        return self._exactly().score_lines(sources, targets, positive(batch, "batch"))
 
     @typed
     def encode(self, lines: Iterable[str], *, batch: int = 4096) -> list[Encoding]:
@@ -216,7 +218,7 @@ class TrainedModel:
         """
         self._refuse_ensemble("encoder states")
         pieces = self._exactly().text.source.subwords.pieces
-        states = self._exactly().encode(checked_lines(lines, "lines"), _positive(batch, "batch"), name="lines")
+        states = self._exactly().encode(checked_lines(lines, "lines"), positive(batch, "batch"), name="lines")
         return [Encoding([pieces[token] for token in ids], output) for ids, output in states]
 
     @typed
@@ -261,7 +263,7 @@ class TrainedModel:
         read = checked_lines(sources, "sources")
         written = self.translate(read) if targets is None else checked_lines(targets, "targets")
         refuse_unpaired(read, written, "sources", "targets")
-        most = None if length is None else _positive(length, "length")
+        most = None if length is None else positive(length, "length")
         return collect(self._exactly(), self.runs[0], read, written, most)
 
     @typed
@@ -282,41 +284,46 @@ class TrainedModel:
         """
         self._refuse_ensemble("biases")
         refuse_unknown(str(side), ("encoder", "decoder"), "side")
-        bias = offset_bias(self._exactly().models[0], side, _positive(length, "length"))
+        bias = offset_bias(self._exactly().models[0], side, positive(length, "length"))
         if bias is None:
             return None
         return DistanceBias(np.arange(1 - length, length), bias.float().cpu().numpy())
 
     def _search(
         self,
+        search: Search,
         lines: Iterable[str],
-        nbest: int,
-        options: SearchOptions,
         prefixes: Iterable[str] | None,
-        terms: Mapping[str, str] | None,
         documents: Iterable[str | None] | None,
-        scored: bool,
-        aligned: bool = False,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
-        decode = with_options(self._decode, _plain(options))
-        refuse_too_many(_positive(nbest, "nbest"), decode)
+        join = search.decode.join
         texts = checked_lines(lines, "lines")
-        beginnings = _beside(prefixes, "prefixes", texts)
-        ids = [document_of(each) for each in _beside(documents, "documents", texts, optional=True)]
-        glossary = None if terms is None else Terms.of_mapping(terms)
-        if decode.join == 1 and ids:
+        ids = [document_of(each) for each in beside(documents, "documents", texts, optional=True)]
+        if join == 1 and ids:
             raise UserError("documents matter to lines that are translated together", "documents", "give `join`")
-        groups: Iterable[list[str]] = portions(iter(texts))
-        if decode.join > 1:
-            groups = in_blocks(groups, ids, decode.join)
-        first = 0
-        for group in groups:
-            given, of_group = beginnings[first : first + len(group)], ids[first : first + len(group)]
-            yield from self._searching.translate(
-                group, decode, nbest, first + 1, "lines", scored, given, glossary, aligned, of_group
-            )
-            first += len(group)
+        requests = numbered(texts, "lines", 1, beside(prefixes, "prefixes", texts), ids)
+        groups: Iterable[list[Request]] = portions(iter(requests))
+        for group in in_blocks(groups, join) if join > 1 else groups:
+            yield from self._searching.translate(group, search)
+
+    def _asked(
+        self,
+        options: SearchOptions,
+        terms: Mapping[str, str] | None,
+        nbest: int = 1,
+        scored: bool = True,
+        aligned: bool = False,
+    ) -> Search:
+        """What is asked of the translations of a call; `scored` and `aligned` as in `Search`.
+
+        Raises:
+            UserError: an option out of its range, or more translations than search keeps.
+        """
+        decode = with_options(self._decode, plain(options))
+        search = Search(decode, positive(nbest, "nbest"), scored, aligned)
+        search.refuse_too_many()
+        return replace(search, terms=None if terms is None else Terms.of_mapping(terms))
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
         translator = Translator.load(
@@ -334,81 +341,3 @@ class TrainedModel:
     def _refuse_ensemble(self, what: str) -> None:
         if len(self.runs) > 1:
             raise UserError(f"{what} are those of one model, and this is an ensemble", None, "load one run")
-
-
-def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
-    """The hypotheses of a line; `target` is the text pipeline of translations."""
-    pieces, aligned = target.subwords.pieces, translation.aligned
-    hypotheses = []
-    for place, (text, each, again) in enumerate(
-        zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
-    ):
-        in_order = translation.words(place, target)
-        hypotheses.append(
-            Hypothesis(
-                text,
-                each.log_probability,
-                each.score,
-                each.ended,
-                again,
-                [pieces[token] for token in each.tokens],
-                in_order,
-                translation.parts,
-                list(translation.unknown),
-                list(translation.protected),
-                list(translation.differing),
-                translation.in_sentences,
-                list(translation.omitted),
-                translation.mended,
-                aligned.words if aligned else [],
-                aligned.links(place, in_order) if aligned else [],
-            )
-        )
-    return hypotheses
-
-
-def _beside(values: Iterable[str | None] | None, name: str, lines: Sequence[str], optional: bool = False) -> list[str]:
-    """What is given for each of some lines; none: nothing is.
-
-    Args:
-        name, optional: as of `checked_lines`.
-
-    Raises:
-        UserError: another number.
-    """
-    if values is None:
-        return []
-    beside = checked_lines(values, name, optional)
-    if len(beside) != len(lines):
-        raise UserError(f"{len(lines):,} lines have {len(beside):,} {name}", name, "give one for each line")
-    return beside
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with each mapping as a dictionary; what is none is left to the check of settings."""
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in options.items()}
-
-
-def _positive(number: int, name: str) -> int:
-    """A number that is at least 1; `name` is that of the argument."""
-    if number < 1:
-        raise UserError(f"a whole number of 1 or more is needed; got {number}", name)
-    return number
-
-
-def _device(name: str | None) -> torch.device | None:
-    """A device of PyTorch by its name.
-
-    Raises:
-        UserError: PyTorch has no such device here, or it is Apple's MPS.
-    """
-    if name is None:
-        return None
-    todo = "leave it out, or name cpu"
-    try:
-        if torch.device(name).type == "mps":
-            raise UserError("MPS has no float64, in which positions are computed", "device", todo)
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        what = str(error).partition("\n")[0]
-        raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", todo) from None

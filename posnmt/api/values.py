@@ -6,10 +6,15 @@ Shapes: J source subwords with `</s>`, d model width.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from posnmt.translate.distances import Floats
 from posnmt.translate.spans import Interval
 from posnmt.translate.words import Span, Word
+
+if TYPE_CHECKING:
+    from posnmt.data.text import SideText
+    from posnmt.translate.translations import Translation
 
 
 class TranslationWarning(UserWarning):
@@ -72,3 +77,38 @@ class Encoding:
 
     subwords: list[str]
     states: Floats
+
+
+def hypotheses_of(translation: Translation, target: SideText) -> list[Hypothesis]:
+    """The hypotheses of a line, best first.
+
+    Args:
+        target: the text pipeline of translations.
+    """
+    pieces, aligned = target.subwords.pieces, translation.aligned
+    hypotheses = []
+    for rank, (text, each, repetitive) in enumerate(
+        zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
+    ):
+        words = translation.words(rank, target)
+        hypotheses.append(
+            Hypothesis(
+                text,
+                each.log_probability,
+                each.score,
+                each.ended,
+                repetitive,
+                [pieces[token] for token in each.tokens],
+                words,
+                translation.parts,
+                list(translation.unknown),
+                list(translation.protected),
+                list(translation.differing),
+                translation.in_sentences,
+                list(translation.omitted),
+                translation.mended,
+                aligned.words if aligned else [],
+                aligned.links(rank, words) if aligned else [],
+            )
+        )
+    return hypotheses

@@ -19,6 +19,7 @@ from posnmt.run.resolve import from_tree
 from posnmt.run.run import Run, refuse_existing
 from posnmt.training.train import train
 from posnmt.translate.command import translate_file
+from posnmt.translate.source import Files
 
 SYSTEMS: dict[str, list[dict[str, Any]]] = {
     "absolute": [{"scheme": "sinusoidal"}],
@@ -55,7 +56,7 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
         run = train(config, out / name, display=display)
         display.say(f"translating sentences of up to {LONGEST_TEST} words")
         outputs[name] = out / f"test.{name}"
-        translate_file([run.folder], corpus / "test.source", outputs[name], 1, "text", "model", {"beam": 1})
+        translate_file(run.folder, Files(corpus / "test.source", outputs[name]), {"beam": 1})
     model = Run.open(out / "relative").folder / "text" / "source.model"
     longest = run.record["training_lengths"]["source"]["longest"]
     settings = Settings(unit="subwords", subword_model=model, bin_width=5, max_trained_length=longest)

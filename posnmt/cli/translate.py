@@ -124,6 +124,7 @@ def translate(
         from posnmt.translate.command import translate_lines
         from posnmt.translate.options import named_as_options
         from posnmt.translate.output import refuse_output
+        from posnmt.translate.source import Files
 
     refuse_output(output, [source, *filter(None, (prefix, terms, documents))], force, resume)
     chosen = chosen_search(search)
@@ -154,7 +155,8 @@ def translate(
         if kind:
             translate_document(model, kind, source, output, pair, terms)
         else:
-            translate_lines(model, source, output, nbest, form, resume, prefix, terms, alignments, documents)
+            files = Files(source, output, prefix, terms, documents)
+            translate_lines(model, files, form, nbest, alignments, resume)
 
 
 def _names(given: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
-from posnmt.deploy.engines.ctranslate2 import HERE, SERVES, TO_TORCH, CTranslate2Engine
+from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
 from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.model.base import TranslationModel
 from posnmt.run.run import EXPORTED, Run
-from posnmt.translate.command import Chosen, Engine, choose_runs, fingerprint
-from posnmt.translate.options import SPEED_ALONE, refuse_unserved, unserved, with_options
-from posnmt.translate.translator import least_several, longest_trained, trained_model
+from posnmt.translate.engine import Engine
+from posnmt.translate.engines import ModelChoice
+from posnmt.translate.options import SPEED_ALONE, unserved, with_options
+from posnmt.translate.runs import fingerprint, least_several, longest_trained, trained_model
+from posnmt.translate.translator import choose_runs
 
 POSITIONS = 8192
 """Entries of a position table that has no end of its own, where a run is converted for one call."""
@@ -104,7 +107,7 @@ def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: C
 
 def choose_exported(
     folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
-) -> Chosen:
+) -> ModelChoice:
     """An exported model, or a run that is converted for this call, for CTranslate2; see `engines.choose`.
 
     Args:
@@ -119,15 +122,15 @@ def choose_exported(
     precision = search.get("precision")
     if precision == "bf16":
         raise UserError("--precision bf16 is PyTorch's, and CTranslate2 is to translate", None, NO_TORCH)
-    refuse_unserved(HERE, SERVES, None, [*(f"decode.{name}" for name in _faster(search)), *asked], TO_TORCH)
+    CTranslate2Engine.refuse(None, [*(f"decode.{name}" for name in _faster(search)), *asked])
     chosen = _opened(folders[0], checkpoint, search)
-    refuse_unserved(HERE, SERVES, chosen.decode, todo=TO_TORCH)
+    CTranslate2Engine.refuse(chosen.decode)
     return chosen
 
 
 def choose_either(
     folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
-) -> Chosen:
+) -> ModelChoice:
     """A run for CTranslate2 in fp32 if that can express it and serves what is asked for, otherwise for PyTorch.
 
     An exported model is for CTranslate2. The arguments are those of `engines.choose`.
@@ -142,16 +145,16 @@ def choose_either(
 
     def load() -> Engine:
         try:
-            refuse_unserved(HERE, SERVES, chosen.decode, asked, TO_TORCH)
+            CTranslate2Engine.refuse(chosen.decode, asked)
             return chosen.load()
         except UserError as error:
             print(f"note: translated by PyTorch: {error.placed}", file=sys.stderr)
             return choose_runs(folders, checkpoint, search).load()
 
-    return chosen._replace(load=load)
+    return replace(chosen, load=load)
 
 
-def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> Chosen:
+def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> ModelChoice:
     """An exported model, or a run that is converted when it is loaded."""
     settings, precision = {**search, "precision": None}, search.get("precision")
     load: Callable[[], Engine]
@@ -164,15 +167,15 @@ def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> Chosen:
         load = partial(_converted, run, checkpoint, precision or "fp32", with_options(decode, settings).positions)
         identify = partial(fingerprint, run, checkpoint)
 
-    def model() -> dict[str, Any]:
+    def identity() -> dict[str, Any]:
         return {"models": [identify()], "products": precision}
 
-    return Chosen(with_options(decode, settings), load, model, lambda: marks)
+    return ModelChoice(with_options(decode, settings), load, identity, lambda: marks)
 
 
 def _faster(search: dict[str, Any]) -> list[str]:
     """The options of speed alone that were given and that CTranslate2 does not serve."""
-    return [name for name in SPEED_ALONE - SERVES if search.get(name)]
+    return [name for name in SPEED_ALONE - CTranslate2Engine.serves if search.get(name)]
 
 
 def _exported(

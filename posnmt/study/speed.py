@@ -107,6 +107,7 @@ def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     from posnmt.run.run import Run
     from posnmt.study.trainings import searched
     from posnmt.translate.options import with_options
+    from posnmt.translate.requests import Search, numbered
     from posnmt.translate.translator import Translator
 
     run = Run.open(racer.run)
@@ -114,7 +115,7 @@ def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     translator = Translator.load([run], precision=decode.precision, cuda_graphs=decode.cuda_graphs)
     _synchronise(translator.device)
     began = time.perf_counter()
-    translations = translator.translate(lines, decode, scored=False)
+    translations = translator.translate(numbered(lines), Search(decode, scored=False))
     _synchronise(translator.device)
     return sum(len(each.source) for each in translations) / (time.perf_counter() - began)
 

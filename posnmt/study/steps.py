@@ -302,6 +302,7 @@ def translate(context: Context) -> None:
     """Translate a test text and its copies with swapped words, and record the speed."""
     from posnmt.study.trainings import searched
     from posnmt.translate.command import translate_file
+    from posnmt.translate.source import Files
 
     text, run, speeds = context.inputs["test"], context.inputs["run"] / "run", {}
     search = searched(Run.open(run).config.decode, context.settings.get("search", {}))
@@ -309,7 +310,7 @@ def translate(context: Context) -> None:
         if path.name == "source" or path.name.startswith("swapped-"):
             output = path.name.replace("source", "output").replace("swapped", "output")
             context.say(f"translating {path.name}")
-            done = translate_file([run], path, context.folder / output, 1, "text", "model", search)
+            done = translate_file(run, Files(path, context.folder / output), search)
             speeds[output] = asdict(done)
     (context.folder / "speed.json").write_text(json.dumps(speeds, indent=1) + "\n")
 

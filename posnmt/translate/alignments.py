@@ -7,7 +7,7 @@ mark of a target language, it has no link. Words are linked where their subwords
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,9 @@ from posnmt.translate.words import Span, spans
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
     from posnmt.model.base import TranslationModel
+
+Align = Callable[[Sequence[str], Sequence[Sequence[int]], Sequence[Sequence[Sequence[int]]]], "Sequence[Aligned]"]
+"""Finds the links of lines, given their texts, their subwords, and the subwords of each of their hypotheses."""
 
 
 @dataclass(frozen=True)

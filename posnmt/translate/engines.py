@@ -1,27 +1,67 @@
-"""The programs that translate, by name."""
+"""The programs that translate, by name, and the choice of a model for one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posnmt.translate.command import Chosen
+    from posnmt.config.schema import Decode
+    from posnmt.translate.engine import Engine
 
 ENGINES = {
-    "torch": "posnmt.translate.command:choose_runs",
+    "torch": "posnmt.translate.translator:choose_runs",
     "ctranslate2": "posnmt.deploy.command:choose_exported",
     "auto": "posnmt.deploy.command:choose_either",
 }
 """Engine → what opens models for it."""
 
 
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model that was chosen for an engine, and is not loaded yet.
+
+    Attributes:
+        decode: the settings of search.
+        load: loads the engine with the model.
+        identity: identifies the model, as JSON has it.
+        marks: the marks of target languages in its training text.
+        target: the target language that was chosen of several; None: the model has one.
+    """
+
+    decode: Decode
+    load: Callable[[], Engine]
+    identity: Callable[[], dict[str, Any]]
+    marks: Callable[[], Iterable[str]]
+    target: str | None = None
+
+    def to(self, language: str | None) -> ModelChoice:
+        """The same for one of several target languages, whose mark is put before each line; None: as it is.
+
+        Raises:
+            UserError: the model has no mark for it.
+        """
+        if language is None:
+            return self
+        from posnmt.data.marks import mark_for
+
+        mark = mark_for(language, self.marks())
+
+        def load() -> Engine:
+            engine = self.load()
+            engine.text = engine.text.marked(mark)
+            return engine
+
+        return replace(self, load=load, target=language)
+
+
 def choose(
     engine: str, folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
-) -> Chosen:
-    """What is to translate.
+) -> ModelChoice:
+    """A model for an engine.
 
     Args:
         engine: a name in `ENGINES`.
@@ -31,7 +71,7 @@ def choose(
         asked: what is asked for beside the settings; see `refuse_unserved`.
 
     Raises:
-        UserError: no run folder, or what the engine does not serve.
+        UserError: a folder without a run, or something that the engine does not serve.
     """
-    chosen: Chosen = resolve_name(ENGINES[engine])(folders, checkpoint, search, asked)
+    chosen: ModelChoice = resolve_name(ENGINES[engine])(folders, checkpoint, search, asked)
     return chosen

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from posnmt.config.schema import Decode
-from posnmt.data.text import SideText
 from posnmt.translate.omissions import intervals
+from posnmt.translate.requests import Request, Search
 from posnmt.translate.translations import Translation
-
-Again = Callable[[Sequence[int], Decode], Sequence[Translation]]
-"""The translations of the lines at some places with other settings."""
 
 
 def mended(
-    lines: Sequence[str],
     translations: Sequence[Translation],
-    side: SideText,
-    decode: Decode,
-    prefixes: Sequence[str],
-    again: Again,
+    language: str,
+    search: Search,
+    serves: Collection[str],
+    translate: Callable[[Sequence[Request], Search], Sequence[Translation]],
 ) -> list[Translation]:
-    """The translations, with those of another try where one leaves out less.
+    """The translations of lines, with those of a second try where the second leaves out less.
 
-    A line is tried again if something of it is left out, or if the output limit ended its translation while several
-    sentences were translated as one. A line with a prefix is not: its parts could not have it. The try has an output
-    for each sentence and joins no lines.
+    A line is tried again if a sentence of it is left out, or if the output limit ended its translation while several
+    sentences were translated as one. A line with a prefix is not tried again: its parts could not have the prefix. The
+    second try has an output for each sentence and joins no lines.
 
     Args:
-        side: the text pipeline of the lines.
-        prefixes: of the translations; none: all are free.
+        language: the code of the lines' language.
+        serves: the settings of search that the engine has; see `posnmt.translate.engine.Engine`.
+        translate: translates some lines again.
     """
-    places = [
-        place
-        for place, (line, each) in enumerate(zip(lines, translations, strict=True))
-        if not (prefixes and prefixes[place])
-        and (each.omitted or (each.at_limit and len(intervals(line, side.words.language)) > each.parts))
-    ]
-    done = list(translations)
+    places = [place for place, each in enumerate(translations) if _may_be_mended(each, language)]
     if not places:
-        return done
-    changed = {"split": "sentences", "complete": "warn", "join": 1, "min_length": max(1, decode.min_length)}
-    for place, other in zip(places, again(places, decode.model_copy(update=changed)), strict=True):
+        return list(translations)
+    changed: dict[str, object] = {"split": "sentences", "complete": "warn", "join": 1}
+    if "min_length" in serves:
+        changed["min_length"] = max(1, search.decode.min_length)
+    again = replace(search, decode=search.decode.model_copy(update=changed))
+    done = list(translations)
+    for place, other in zip(places, translate([done[place].request for place in places], again), strict=True):
         if other.faults < done[place].faults:
             done[place] = replace(other, mended=True)
     return done
+
+
+def _may_be_mended(translation: Translation, language: str) -> bool:
+    """Whether something is left out of a translation whose line can be translated a sentence at a time."""
+    if translation.request.prefix:
+        return False
+    sentences = len(intervals(translation.request.line, language)) if translation.at_limit else 0
+    return bool(translation.omitted) or sentences > translation.parts

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
 from posnmt.data.text import SideText, TextPipeline
-from posnmt.translate.alignments import Aligned
-from posnmt.translate.protect import Protected
+from posnmt.translate.alignments import Align, Aligned
+from posnmt.translate.requests import Part
 from posnmt.translate.sentences import sentences
 from posnmt.translate.spans import Interval
 from posnmt.translate.translations import Translation
@@ -34,15 +34,11 @@ CONTENT = 4
 SUSPICIOUS = 0.5
 """Share of aligned content words of a sentence below which G is computed."""
 
-
 EXPLAINED = 0.65
 """G below which a sentence counts as left out; fitted by benchmarks/omissions.py."""
 
 Score = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Sequence[float]]
 """The log-probabilities of targets given their sources, both as subwords, end symbols included."""
-
-Align = Callable[[Sequence[str], Sequence[Sequence[int]], Sequence[Sequence[int]]], Sequence[Aligned]]
-"""The links of targets to their sources, both as subwords; the first argument has the text of each source."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def intervals(text: str, language: str, blanked: str | None = None) -> list[Inte
 
 
 def with_omissions(
-    protected: Protected,
+    parts: Sequence[Part],
     translations: Sequence[Translation],
     decode: Decode,
     text: TextPipeline,
@@ -118,16 +114,16 @@ def with_omissions(
     languages = text.source.words.language, text.target.words.language
     omitted: dict[int, Sequence[Interval]] = {}
     pairs: dict[int, Pair] = {}
-    rows, blanked = protected.parts.flat, protected.lines
-    for place, (line, each) in enumerate(zip(protected.texts, translations, strict=True)):
-        if each.passed or not rows[place] or not each.hypotheses:
+    for place, (part, each) in enumerate(zip(parts, translations, strict=True)):
+        is_empty = not each.text.strip()
+        if each.passed or not part.ids or not each.hypotheses or (decode.complete == "off" and not is_empty):
             continue
-        if not each.text.strip():
-            omitted[place] = intervals(line, languages[0], blanked[place])
-        elif decode.complete != "off" and len(of_line := intervals(line, languages[0], blanked[place])) > 1:
-            fewer = max(0, len(of_line) - len(intervals(each.text, languages[1])))
-            tokens = each.hypotheses[0].tokens
-            pairs[place] = Pair(blanked[place], rows[place], of_line, tokens, fewer, each.aligned)
+        of_part = intervals(part.text, languages[0], part.model_text)
+        if is_empty:
+            omitted[place] = of_part
+        elif len(of_part) > 1:
+            fewer = max(0, len(of_part) - len(intervals(each.text, languages[1])))
+            pairs[place] = Pair(part.model_text, part.ids, of_part, each.hypotheses[0].tokens, fewer, each.aligned)
     signs = examine([*pairs.values()], text.source, score, align)
     for (place, pair), of_pair in zip(pairs.items(), signs, strict=True):
         omitted[place] = [pair.sentences[each] for each in left_out(of_pair, pair.fewer, len(of_pair) <= learned)]
@@ -189,9 +185,8 @@ def _shares(pairs: Sequence[Pair], align: Align | None) -> list[list[float | Non
     unknown = [number for number, each in enumerate(links) if each is None]
     if align is not None and unknown:
         chosen = [pairs[number] for number in unknown]
-        aligned = align(
-            [each.text for each in chosen], [each.source for each in chosen], [each.target for each in chosen]
-        )
+        texts, sources = [each.text for each in chosen], [each.source for each in chosen]
+        aligned = align(texts, sources, [[each.target] for each in chosen])
         for number, each in zip(unknown, aligned, strict=True):
             links[number] = each
     return [

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -57,34 +57,19 @@ class Record(BaseModel):
         settings: what the translation depends on.
         lines: of the input.
         bytes, sha256: of their translations.
-        at_limit: lines whose translation the output limit ended.
-        repetitive: lines whose translation repeats itself.
-        split: lines that were translated in parts.
-        in_sentences: lines that were translated in parts of one or some sentences, as they have more.
-        omitted: lines whose translation leaves out a sentence.
-        mended: lines that were translated again, as a sentence was left out.
-        fell_apart: lines that were translated alone, since those that they were to be together with were too long.
-        missing_terms: lines whose translation lacks a term that it should have.
-        unknown: lines with characters that the vocabulary lacks.
-        differing: lines whose spans (`posnmt.translate.spans`) are not those of their translation.
-        passed: lines without a letter, which are not translated.
+        remarks: name in `posnmt.translate.translations.REMARKS` → the lines that it holds for.
     """
 
     settings: dict[str, Any] = {}
     lines: NonNegativeInt = 0
     bytes: NonNegativeInt = 0
     sha256: str = hashlib.sha256().hexdigest()
-    at_limit: Lines = Lines()
-    repetitive: Lines = Lines()
-    split: Lines = Lines()
-    in_sentences: Lines = Lines()
-    omitted: Lines = Lines()
-    mended: Lines = Lines()
-    fell_apart: Lines = Lines()
-    missing_terms: Lines = Lines()
-    unknown: Lines = Lines()
-    differing: Lines = Lines()
-    passed: Lines = Lines()
+    remarks: dict[str, Lines] = {}
+
+    def remark(self, number: int, names: Iterable[str]) -> None:
+        """Count what holds for a line."""
+        for name in names:
+            self.remarks.setdefault(name, Lines()).add(number)
 
 
 class Output:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
-from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
-from posnmt.translate.alignments import joined
+from posnmt.data.subword import BREAKS
+from posnmt.translate.alignments import joined as joined_links
+from posnmt.translate.requests import Part, Request
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences
+from posnmt.translate.several import as_trained, most_together
 from posnmt.translate.spans import Interval, find, patterns
 from posnmt.translate.translations import Translation, first_ranks, is_ranked
 
@@ -46,111 +48,66 @@ MARKS = 8
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Lines in parts.
+class Line:
+    """A line in parts; most lines are a single part.
 
     Attributes:
-        whole: subwords of each line.
-        texts: the parts of each line, which are the line when joined.
-        encoded: the subwords of each part.
-        too_long: places of the lines that are in parts because of their length.
+        request: the line.
+        ids: the subwords of the whole line.
+        parts: joined, their texts are the line.
+        too_long: whether the line is in parts because of its length, and not because it has several sentences.
     """
 
-    whole: list[list[int]]
-    texts: list[list[str]]
-    encoded: list[list[list[int]]]
-    too_long: set[int] = field(default_factory=set)
-
-    @property
-    def flat(self) -> list[list[int]]:
-        """The subwords of the parts of all lines."""
-        return [ids for parts in self.encoded for ids in parts]
-
-    @property
-    def longest(self) -> list[list[int]]:
-        """The subwords of the longest part of each line."""
-        return [max(parts, key=len) for parts in self.encoded]
-
-    def with_subwords(self, others: Mapping[int, list[int]]) -> Parts:
-        """The same parts, some of them with other subwords, by their place among all parts."""
-        flat = iter([others.get(place, ids) for place, ids in enumerate(self.flat)])
-        return replace(self, encoded=[[next(flat) for _ in parts] for parts in self.encoded])
-
-    def numbers(self, lines: Iterable[int]) -> list[int]:
-        """A number for each part, which determines its samples; `lines` are those of the lines."""
-        of_parts = zip(lines, self.texts, strict=True)
-        return [line + (place << 40) for line, parts in of_parts for place in range(len(parts))]
-
-    def prefixes(self, beginnings: Sequence[list[int]], first_line: int, name: str) -> list[list[int]]:
-        """For each part the subwords with which its translation begins, of those of each line.
-
-        Raises:
-            UserError: a line in parts has a given beginning.
-        """
-        for line, (parts, beginning) in enumerate(zip(self.texts, beginnings, strict=False), first_line):
-            if beginning and len(parts) > 1:
-                what = f"a line in {len(parts):,} parts cannot have a given beginning"
-                raise UserError(what, f"{name}:{line}", "leave its prefix empty, or translate it with decode.split=off")
-        return [
-            beginning
-            for parts, beginning in zip(self.texts, beginnings, strict=False)
-            for beginning in [beginning] * len(parts)
-        ]
-
-    def joined(self, translations: Iterable[Translation], decode: Decode) -> list[Translation]:
-        """The translations of each line, of those of its parts: the first has the best of each, and so on."""
-        each = iter(translations)
-        return [
-            replace(_join(texts, [next(each) for _ in texts], whole, decode), too_long=place in self.too_long)
-            if len(texts) > 1
-            else next(each)
-            for place, (texts, whole) in enumerate(zip(self.texts, self.whole, strict=True))
-        ]
+    request: Request
+    ids: list[int]
+    parts: list[Part]
+    too_long: bool = False
 
 
 def in_parts(
-    lines: Sequence[str],
+    requests: Sequence[Request],
     encoded: Sequence[list[int]],
     side: SideText,
     decode: Decode,
     trained: int | None,
-    together: int = 1,
-    kept: Collection[int] = (),
-) -> Parts:
-    """Lines, those in parts that `decode.split` says.
+    several: Sequence[float] | None,
+) -> list[Line]:
+    """Lines, in the parts that `decode.split` asks for.
 
     Args:
         encoded: the subwords of each line.
         side: the text pipeline of the lines.
-        decode: its `split` is not `as-trained`; see `posnmt.translate.several.as_trained`.
         trained: subwords of the longest training sentence; None: not known.
-        together: consecutive sentences of a line that are one part, where its sentences are parts.
-        kept: places of lines that stay whole though they have several sentences.
+        several: the shares of training sources with at least 1, 2, … sentences; None: not known.
     """
-    most = max(1, trained or UNRECORDED)
-    above = most if decode.split == "auto" else max(HUGE, MULTIPLE * most)
-    parts = Parts(list(encoded), [[line] for line in lines], [[ids] for ids in encoded])
-    if decode.split == "off":
-        return parts
-    for number, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
+    return [
+        _in_parts(request, ids, side, decode, trained or UNRECORDED, most_together(decode, several))
+        for request, ids in zip(requests, encoded, strict=True)
+    ]
+
+
+def _in_parts(request: Request, ids: list[int], side: SideText, decode: Decode, trained: int, together: int) -> Line:
+    """A line in parts; `together` is the number of consecutive sentences in a part, where sentences are parts."""
+    line, split, language = request.line, as_trained(decode).split, side.words.language
+    texts, rows = [line], [ids]
+    longest = max(1, trained)
+    above = longest if split == "auto" else max(HUGE, MULTIPLE * longest)
+    stays_whole = decode.split == "as-trained" and request.prefix  # its parts could not have the prefix
+    too_long = split != "off" and len(ids) > above
+    if too_long:
+        texts = cut(line, language, lambda texts: list(map(len, side.encode(texts))), longest)
+    elif split == "sentences" and not stays_whole:
+        found = sentences(line, language)
+        texts = ["".join(found[first : first + together]) for first in range(0, len(found), together)]
+    if len(texts) > 1 and decode.protect != "off":
+        texts = unbroken(texts, find(line, patterns(decode)))
+    if len(texts) > 1:
+        rows = side.encode(texts)
+    else:
         texts = [line]
-        if len(ids) > above:
-            texts = cut(line, side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
-        elif decode.split == "sentences" and number not in kept:
-            each = sentences(line, side.words.language)
-            texts = ["".join(each[first : first + together]) for first in range(0, len(each), together)]
-        if len(texts) > 1 and decode.protect != "off":
-            texts = unbroken(texts, find(line, patterns(decode)))
-        if len(texts) > 1:
-            parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
-            if len(ids) > above:
-                parts.too_long.add(number)
-    return parts
-
-
-def prefixed(prefixes: Sequence[str]) -> set[int]:
-    """The places of the lines whose translation has a given beginning."""
-    return {place for place, prefix in enumerate(prefixes) if prefix}
+    pairs = enumerate(zip(texts, rows, strict=True))
+    parts = [Part(row, request, place, BREAKS.sub(" ", text)) for place, (text, row) in pairs]
+    return Line(request, ids, parts, too_long and len(parts) > 1)
 
 
 def unbroken(parts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
@@ -207,31 +164,53 @@ def _continues(character: str) -> bool:
     return unicodedata.category(character).startswith("M") or character == "\N{ZERO WIDTH JOINER}"
 
 
-def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: Decode) -> Translation:
-    """The translations of a line, of those of its parts; of a part that has fewer, the last stands for others.
+def joined(lines: Iterable[Line], translations: Iterable[Translation], decode: Decode) -> list[Translation]:
+    """The translation of each line, from the translations of all parts in order."""
+    remaining = iter(translations)
+    return [
+        _joined(line, [next(remaining) for _ in line.parts], decode) if len(line.parts) > 1 else next(remaining)
+        for line in lines
+    ]
 
-    Different translations of parts may join to one text: then the first rank has it.
+
+def _joined(line: Line, parts: list[Translation], decode: Decode) -> Translation:
+    """The translation of a line: its first hypothesis consists of the first one of each part, and so on.
+
+    Where a part has fewer hypotheses, its last one is repeated. Different translations of parts may join to one text:
+    then the first rank has it.
     """
+    texts = [part.text for part in line.parts]
     ranks = range(max(len(part.texts) for part in parts))
     in_order = [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks]
     kept = first_ranks(in_order) if is_ranked(decode) else ranks
     links = [part.aligned for part in parts if part.aligned is not None]
-    placed = list(zip(accumulate(map(len, texts), initial=0), parts, strict=False))
     return Translation(
+        line.request,
         [in_order[rank] for rank in kept],
         [
             _joined_hypothesis([_at(part.hypotheses, rank) for part in parts if part.hypotheses], decode.length_penalty)
             for rank in kept
         ],
-        whole if any(part.source for part in parts) else [],
-        len(texts),
-        joined(links, texts).only(kept) if links else None,
+        line.ids if any(part.source for part in parts) else [],
+        parts=len(texts),
+        aligned=joined_links(links, texts).only(kept) if links else None,
+        too_long=line.too_long,
         longest_part=max(len(part.source) for part in parts),
         protected=list(chain.from_iterable(part.protected for part in parts)),
         unknown=list(chain.from_iterable(part.unknown for part in parts)),
         differing=list(chain.from_iterable(part.differing for part in parts)),
-        omitted=[Interval(begin + start, begin + end) for begin, part in placed for start, end in part.omitted],
+        omitted=_omitted(texts, parts),
     )
+
+
+def _omitted(texts: list[str], parts: list[Translation]) -> list[Interval]:
+    """Where the omitted sentences of parts stand in the line."""
+    begins = accumulate(map(len, texts), initial=0)
+    return [
+        Interval(begin + start, begin + end)
+        for begin, part in zip(begins, parts, strict=False)
+        for start, end in part.omitted
+    ]
 
 
 def _at(items: Sequence[T], rank: int) -> T:

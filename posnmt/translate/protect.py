@@ -8,17 +8,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import regex
 
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
-from posnmt.data.subword import BLANK, BREAKS, UNK
+from posnmt.data.subword import BLANK, UNK
 from posnmt.data.text import SideText
-from posnmt.translate.alignments import Aligned
-from posnmt.translate.parts import Parts
+from posnmt.translate.alignments import Align, Aligned
+from posnmt.translate.requests import Part
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.spans import (
     Interval,
@@ -37,9 +37,6 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, first_ranks, is_ranked
 from posnmt.translate.words import Span
 
-Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
-"""The links of some translations to the parts at these places."""
-
 _MODIFIES = r"[\p{M}\p{Cf}\p{Emoji_Modifier}]"
 _UNIT = regex.compile(
     rf"[\w\p{{N}}\p{{M}}\p{{Cf}}]+(?:[-'’][\w\p{{N}}\p{{M}}\p{{Cf}}]+)*"
@@ -49,125 +46,107 @@ _UNIT = regex.compile(
 _LETTERS = re.compile(r"\w(?:.*\w)?")
 
 
-@dataclass(frozen=True)
-class Protected:
-    """Parts of lines as the model reads them.
-
-    Attributes:
-        parts: with the subwords of what the model reads; their texts are whole.
-        texts: of the parts, without tabs and other breaks.
-        passed: place → what passes on of a part; places are those among all parts.
-        removed: place → the part without its spans.
-        unknown: place → what the vocabulary lacks of the part.
-        own: patterns of the user.
-        checked: whether the spans of lines and translations are compared.
-        ranked: whether a list has each text once.
-    """
-
-    parts: Parts
-    texts: list[str]
-    unknown: Mapping[int, list[str]]
-    passed: Mapping[int, str]
-    removed: Mapping[int, Removed]
-    own: Sequence[re.Pattern[str]]
-    checked: bool
-    ranked: bool
-
-    @property
-    def lines(self) -> list[str]:
-        """The text of each part, with blanks in place of what does not go through the model."""
-        texts = list(self.texts)
-        for place, each in self.removed.items():
-            texts[place] = each.blanked
-        for place in self.passed:
-            texts[place] = ""
-        return texts
-
-    @property
-    def in_lines(self) -> list[list[str]]:
-        """The same of the parts of each line."""
-        parts = iter(self.lines)
-        return [[next(parts) for _ in texts] for texts in self.parts.texts]
-
-    def restored(self, translations: Sequence[Translation], target: SideText, align: Align | None) -> list[Translation]:
-        """The translations of all parts, with what did not go through the model.
-
-        Args:
-            target: the text pipeline of translations.
-            align: None: spans are placed by their share of the words.
-        """
-        done = list(translations)
-        linked = {place: done[place].aligned for place in self.removed}
-        places = [place for place, links in linked.items() if links is None and done[place].hypotheses]
-        if align and places:
-            linked |= zip(places, align(places, [done[place] for place in places]), strict=True)
-        for place, removed in self.removed.items():
-            done[place] = self._with_spans(done[place], removed, linked[place], target)
-        for place, text in self.passed.items():
-            aligned = None if done[place].aligned is None else Aligned([], [[]])
-            done[place] = Translation([text], [Hypothesis([], 0.0, 0.0, True)], [], aligned=aligned)
-        for place, lacking in self.unknown.items():
-            done[place] = replace(done[place], unknown=lacking)
-        if self.checked:
-            for place, (text, each) in enumerate(zip(self.texts, done, strict=True)):
-                if each.hypotheses and (others := differing(text, each.text, self.own)):
-                    done[place] = replace(each, differing=others)
-        return done
-
-    def _with_spans(
-        self, translation: Translation, removed: Removed, linked: Aligned | None, target: SideText
-    ) -> Translation:
-        """The translation of a part with its spans; where links are not known, by their share of the words."""
-        texts = [
-            put_back(removed, text, None if linked is None else _characters(linked, rank, translation, target))
-            for rank, text in enumerate(translation.texts)
-        ]
-        kept = first_ranks(texts) if self.ranked else range(len(texts))
-        return replace(
-            translation,
-            texts=[texts[rank] for rank in kept],
-            hypotheses=[translation.hypotheses[rank] for rank in kept if translation.hypotheses],
-            aligned=translation.aligned and translation.aligned.only(kept),
-            protected=removed.contents,
-        )
-
-
-def protect(
-    parts: Parts, side: SideText, decode: Decode, prefixes: Sequence[str] = (), terms: Terms | None = None
-) -> Protected:
+def protect(parts: Sequence[Part], side: SideText, decode: Decode, terms: Terms | None = None) -> list[Part]:
     """Take out of parts of lines what does not go through the model.
+
+    A line whose translation has a prefix goes through the model whole.
 
     Args:
         side: the text pipeline of the lines.
-        decode: `protect` says what; with `join`, parts that pass on still are context for their neighbours.
-        prefixes: the beginning of the translation of each line; a line that has one goes through the model whole.
-        terms: of a glossary, which say better what becomes of a word than its characters.
+        decode: `protect` decides what is taken out; with `join`, a part that passes on stays as context for others.
+        terms: a glossary; a word that the vocabulary lacks stays if it belongs to a source term.
     """
-    own, is_on = patterns(decode), decode.protect != "off"
-    texts = [BREAKS.sub(" ", text) for of_line in parts.texts for text in of_line]
-    given = zip(prefixes or [""] * len(parts.texts), parts.texts, strict=True)
-    may_change = [is_on and not prefix for prefix, of_line in given for _ in of_line]
-    lacking: dict[int, list[str]] = {}
-    passed: dict[int, str] = {}
-    removed: dict[int, Removed] = {}
-    for place, (text, row) in enumerate(zip(texts, parts.flat, strict=True)):
-        spans = find(text, own) if may_change[place] else []
-        if UNK in row:
-            outside = blanked_at(text, spans)
-            if unknown := side.subwords.unknown(side.split(outside)):
-                lacking[place] = unknown
-                spans = joined([*spans, *_unread_and_no_term(outside, side, terms)]) if may_change[place] else []
-        if not may_change[place] or not text.strip():
-            continue
-        without = remove(text, enclosing(text, spans))
-        if not without.has_words:
-            passed[place] = text[without.begin :].strip(" ")
-        elif spans:
-            removed[place] = without
-    encoded = dict(zip(removed, side.encode([each.text for each in removed.values()]), strict=True))
-    if decode.join == 1:
-        encoded |= {place: [] for place in passed}
-    return Protected(parts.with_subwords(encoded), texts, lacking, passed, removed, own, is_on, is_ranked(decode))
+    own = patterns(decode)
+    done = [_protected(part, side, decode, own, terms) for part in parts]
+    without_spans = [part.removed.text for part in done if part.removed is not None]
+    rows = iter(side.encode(without_spans) if without_spans else [])
+    return [
+        replace(part, ids=next(rows))
+        if part.removed is not None
+        else replace(part, ids=[])
+        if part.passed is not None and decode.join == 1
+        else part
+        for part in done
+    ]
+
+
+def _protected(part: Part, side: SideText, decode: Decode, own: Sequence[re.Pattern[str]], terms: Terms | None) -> Part:
+    """A part with what is taken out of it; its subwords are still those of the whole."""
+    text, stays_whole = part.text, decode.protect == "off" or bool(part.request.prefix)
+    spans = [] if stays_whole else find(text, own)
+    unknown: Sequence[str] = ()
+    if UNK in part.ids:
+        outside = blanked_at(text, spans)
+        unknown = side.subwords.unknown(side.split(outside))
+        if unknown and not stays_whole:
+            spans = joined([*spans, *_unread_and_no_term(outside, side, terms)])
+    if stays_whole or not text.strip():
+        return replace(part, unknown=unknown)
+    without = remove(text, enclosing(text, spans))
+    if not without.has_words:
+        return replace(part, unknown=unknown, passed=text[without.begin :].strip(" "))
+    return replace(part, unknown=unknown, removed=without if spans else None)
+
+
+def restored(
+    parts: Sequence[Part],
+    translations: Sequence[Translation],
+    target: SideText,
+    decode: Decode,
+    align: Align | None,
+) -> list[Translation]:
+    """The translations of parts with what did not go through the model.
+
+    Args:
+        target: the text pipeline of translations.
+        align: finds links for those that have none; None: spans are placed by their share of the words.
+    """
+    linked: list[Aligned | None] = [each.aligned for each in translations]
+    places = [
+        place
+        for place, (part, each) in enumerate(zip(parts, translations, strict=True))
+        if part.removed is not None and each.aligned is None and each.hypotheses
+    ]
+    if align and places:
+        chosen, tokens = [parts[place] for place in places], [translations[place].tokens for place in places]
+        of_places = align([part.model_text for part in chosen], [part.ids for part in chosen], tokens)
+        for place, links in zip(places, of_places, strict=True):
+            linked[place] = links
+    own = patterns(decode)
+    done = []
+    for part, translation, of_part in zip(parts, translations, linked, strict=True):
+        if part.removed is not None:
+            translation = _with_spans(translation, part.removed, of_part, target, is_ranked(decode))
+        elif part.passed is not None:
+            aligned = None if translation.aligned is None else Aligned([], [[]])
+            hypotheses = [Hypothesis([], 0.0, 0.0, True)]
+            translation = Translation(part.request, [part.passed], hypotheses, [], aligned=aligned)
+        has_text = decode.protect != "off" and translation.hypotheses
+        others = differing(part.text, translation.text, own) if has_text else ()
+        done.append(replace(translation, unknown=part.unknown, differing=others))
+    return done
+
+
+def _with_spans(
+    translation: Translation, removed: Removed, linked: Aligned | None, target: SideText, ranked: bool
+) -> Translation:
+    """The translation of a part with its spans; without links they are placed by their share of the words.
+
+    Args:
+        ranked: whether each text is listed once.
+    """
+    texts = [
+        put_back(removed, text, None if linked is None else _characters(linked, rank, translation, target))
+        for rank, text in enumerate(translation.texts)
+    ]
+    kept = first_ranks(texts) if ranked else range(len(texts))
+    return replace(
+        translation,
+        texts=[texts[rank] for rank in kept],
+        hypotheses=[translation.hypotheses[rank] for rank in kept if translation.hypotheses],
+        aligned=translation.aligned and translation.aligned.only(kept),
+        protected=removed.contents,
+    )
 
 
 def unread(text: str, side: SideText) -> list[Interval]:
@@ -192,7 +171,7 @@ def unread(text: str, side: SideText) -> list[Interval]:
 def _unread_and_no_term(text: str, side: SideText, terms: Terms | None) -> list[Interval]:
     """The words and signs that the vocabulary cannot spell and that belong to no source term."""
     units = unread(text, side)
-    return [each for each in units if terms is None or terms.wanted(text) == terms.wanted(blanked_at(text, [each]))]
+    return [each for each in units if terms is None or terms.required(text) == terms.required(blanked_at(text, [each]))]
 
 
 def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:

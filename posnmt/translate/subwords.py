@@ -1,10 +1,9 @@
-"""Translation from subwords to subwords: search in batches of sentences of similar length, and forced scoring."""
+"""Translation from subwords to subwords: search in batches of parts of similar length, and forced scoring."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
 from posnmt.translate.options import EVERYTHING, refuse_unserved
+from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.watched import SourceAttention, watching
@@ -31,7 +31,7 @@ FEW = 512
 """Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
 
 SEARCHED = {"coverage_penalty", "terms"}
-"""What search alone can do, and not samples."""
+"""What search alone can do, and sampling cannot."""
 
 
 def output_limit(decode: Decode, source: int, longest: int | None, sentences: int = 1) -> int:
@@ -44,6 +44,100 @@ def output_limit(decode: Decode, source: int, longest: int | None, sentences: in
     return limit if longest is None else min(limit, longest - 1)
 
 
+def bounds_of(part: Part, decode: Decode, longest: int | None) -> Bounds:
+    """The bounds of the translation of a part; `longest` as in `output_limit`."""
+    terms = list(part.terms)
+    while longest is not None and len(part.prefix) + sum(map(len, terms)) > longest - 1:
+        terms.pop()  # a term that does not fit the table is missing, and the user is told
+    limit = output_limit(decode, len(part.ids), longest, part.breaks + 1)
+    return Bounds(limit, decode.min_length, part.prefix, terms, part.breaks, part.closed, decode.allow_unk)
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Searches for translations with one model, or with several as an ensemble.
+
+    Each worker takes one batch after another, the longest sources first. If there are few sources, they are distributed
+    evenly over the workers.
+
+    Attributes:
+        models: on the device.
+        device: where they compute.
+        workers: threads, each of which searches through a batch.
+        continuing: gives the subwords that go on with the word before them, and so cannot follow a term; called only
+            where translations must have terms.
+    """
+
+    models: Sequence[TranslationModel]
+    device: torch.device
+    workers: Workers
+    continuing: Callable[[], Sequence[int]] = tuple
+
+    def hypotheses(self, parts: Sequence[Part], asked: Search) -> list[list[Hypothesis]]:
+        """The hypotheses, or samples, of each part, best first; a part without subwords has none.
+
+        Raises:
+            UserError: terms or a coverage penalty for samples, or a coverage penalty for models that can have none.
+        """
+        decode = asked.decode
+        if decode.sampling is not None:
+            terms = ["terms"] if any(part.terms or part.closed for part in parts) else []
+            refuse_unserved("samples", EVERYTHING - SEARCHED, decode, terms, "leave it out, or search")
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        batches = self._batches(parts, asked)
+        observed = self.models if decode.coverage_penalty else []
+        with watching(observed, "a coverage penalty", "decode.coverage_penalty") as watched:
+            results = self.workers.map(
+                lambda batch: self._search([parts[place] for place in batch], asked, watched), batches
+            )
+        for batch, of_batch in zip(batches, results, strict=True):
+            for place, hypotheses in zip(batch, of_batch, strict=True):
+                found[place] = hypotheses
+        return found
+
+    def _batches(self, parts: Sequence[Part], asked: Search) -> list[list[int]]:
+        """The places of parts in batches, those with terms first, as they are searched by another algorithm."""
+        decode = asked.decode
+        width = decode.beam if decode.sampling is None else asked.candidates
+        # in source tokens, with eos, times the beams of a search with terms
+        sizes = {n: (len(part.ids) + 1) * (1 + sum(map(len, part.terms))) for n, part in enumerate(parts) if part.ids}
+        limit = decode.batch // width
+        if self.workers.count > 1:
+            limit = min(limit, max(sum(sizes.values()) // self.workers.count + 1, FEW // width))
+        groups = [[n for n in sizes if is_constrained(parts[n]) is kind] for kind in (True, False)]
+        return [
+            [group[place] for place in batch]
+            for group in groups
+            for batch in batches_by_length([sizes[n] - 1 for n in group], max(1, limit))
+        ]
+
+    def _search(
+        self, parts: Sequence[Part], asked: Search, watched: Sequence[SourceAttention]
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of the parts of a batch, which are searched alike."""
+        decode, models = asked.decode, self.models
+        source, lengths = (each.to(self.device) for each in pad([part.ids for part in parts], after=EOS))
+        longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
+        bounds = [bounds_of(part, decode, longest) for part in parts]
+        if decode.sampling is not None:
+            numbers = [part.number for part in parts]
+            return sample(
+                models, source, lengths, bounds, numbers, asked.candidates, decode.sampling, decode.length_penalty
+            )
+        coverage = Coverage(decode.coverage_penalty, watched, source, lengths) if watched else None
+        if is_constrained(parts[0]):
+            behind = torch.tensor(self.continuing(), device=self.device)
+            return constrained_search(
+                models, source, lengths, bounds, behind, decode.beam, decode.length_penalty, coverage
+            )
+        return search(models, source, lengths, bounds, decode.beam, decode.length_penalty, asked.scored, coverage)
+
+
+def is_constrained(part: Part) -> bool:
+    """Whether the translation of a part must have terms, or begins with one."""
+    return bool(part.terms) or part.closed
+
+
 def translate_subwords(
     models: Sequence[TranslationModel],
     sources: Sequence[Sequence[int]],
@@ -51,101 +145,15 @@ def translate_subwords(
     device: torch.device,
     workers: Workers | None = None,
     scored: bool = True,
-    wanted: Wanted | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for, or sample, translations of each source (subwords without eos); an empty source has none.
+    """The hypotheses of each source, given by its subwords without eos; see `Searcher`.
 
-    Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
-    evenly. `workers` None: one worker on all cores. `scored`: see `search`.
-
-    Raises:
-        UserError: terms or a coverage penalty for samples, or a coverage penalty for models that can have none.
+    Args:
+        workers: None: one worker on all cores.
+        scored: see `Search`.
     """
-    wanted = wanted or Wanted()
-    if decode.sampling is not None:
-        asked = ["terms"] if any(wanted.terms) or any(wanted.closed) else []
-        refuse_unserved("samples", EVERYTHING - SEARCHED, decode, asked, "leave it out, or search")
-    workers = workers or Workers(1)
-    translations: list[list[Hypothesis]] = [[] for _ in sources]
-    longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
-    places = [number for number, source in enumerate(sources) if source]
-    beams = {number: 1 + sum(map(len, wanted.terms_of(number))) for number in places}
-    sizes = {number: (len(sources[number]) + 1) * beams[number] for number in places}  # in source tokens, with eos
-    constrained = {number: beams[number] > 1 or wanted.is_closed(number) for number in places}
-    sampling, width = decode.sampling, decode.beam if decode.sampling is None else wanted.count
-    limit = decode.batch // width
-    if workers.count > 1:
-        limit = min(limit, max(sum(sizes.values()) // workers.count + 1, FEW // width))
-
-    def work(numbers: list[int], watched: Sequence[SourceAttention]) -> None:
-        source, lengths = pad([sources[number] for number in numbers], after=EOS)
-        bounds = [wanted.bounds(number, decode, len(sources[number]), longest) for number in numbers]
-        batch = source.to(device), lengths.to(device), bounds
-        if sampling is not None:
-            lines = [wanted.numbers[number] if wanted.numbers else number + 1 for number in numbers]
-            results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
-        else:
-            coverage = Coverage(decode.coverage_penalty, watched, *batch[:2]) if watched else None
-            if constrained[numbers[0]]:
-                behind = torch.tensor(wanted.continuing, device=device)
-                results = constrained_search(models, *batch, behind, decode.beam, decode.length_penalty, coverage)
-            else:
-                results = search(models, *batch, decode.beam, decode.length_penalty, scored, coverage)
-        for number, hypotheses in zip(numbers, results, strict=True):
-            translations[number] = hypotheses
-
-    groups = [[number for number in places if constrained[number] is kind] for kind in (True, False)]
-    batches = [
-        [group[place] for place in chosen]
-        for group in groups
-        for chosen in batches_by_length([sizes[number] - 1 for number in group], max(1, limit))
-    ]
-    with watching(
-        models if decode.coverage_penalty else [], "a coverage penalty", "decode.coverage_penalty"
-    ) as watched:
-        workers.map(partial(work, watched=watched), batches)
-    return translations
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is wanted of the translations of some sources.
-
-    Attributes:
-        numbers: of the sources, which determine their samples; none: from 1.
-        count: samples of each source.
-        prefixes: subwords with which each translation begins; none: all are free.
-        closed: whether each prefix ends with a term, whose last word must not go on; none: no prefix does.
-        terms: of each translation, as subwords; none: it has none.
-        continuing: subwords that go on with the word before them, and so cannot stand behind a term.
-        breaks: symbols between two sentences of each translation; none: each is of one sentence.
-    """
-
-    numbers: Sequence[int] = ()
-    count: int = 1
-    prefixes: Sequence[Sequence[int]] = ()
-    closed: Sequence[bool] = ()
-    terms: Sequence[Sequence[Sequence[int]]] = ()
-    continuing: Sequence[int] = ()
-    breaks: Sequence[int] = ()
-
-    def terms_of(self, number: int) -> Sequence[Sequence[int]]:
-        """The terms of one translation."""
-        return self.terms[number] if self.terms else ()
-
-    def is_closed(self, number: int) -> bool:
-        """Whether the last word of the prefix of one translation must not go on."""
-        return bool(self.closed) and self.closed[number]
-
-    def bounds(self, number: int, decode: Decode, source: int, longest: int | None) -> Bounds:
-        """The bounds of one translation; `source` and `longest` as of `output_limit`."""
-        prefix = self.prefixes[number] if self.prefixes else ()
-        terms = list(self.terms_of(number))
-        while longest is not None and len(prefix) + sum(map(len, terms)) > longest - 1:
-            terms.pop()  # what does not fit the table is missing, and is said to be
-        breaks = self.breaks[number] if self.breaks else 0
-        limit, closed = output_limit(decode, source, longest, breaks + 1), self.is_closed(number)
-        return Bounds(limit, decode.min_length, prefix, terms, breaks, closed, decode.allow_unk)
+    parts = [Part(source, Request("", number)) for number, source in enumerate(sources, 1)]
+    return Searcher(models, device, workers or Workers(1)).hypotheses(parts, Search(decode, scored=scored))
 
 
 @torch.inference_mode()

@@ -96,7 +96,7 @@ class Terms:
         """A hash of the terms."""
         return hashlib.sha256(repr(self.pairs).encode()).hexdigest()
 
-    def wanted(self, line: str) -> list[str]:
+    def required(self, line: str) -> list[str]:
         """The target terms that the translation of a line must have, each once.
 
         Of source terms that overlap, the one that begins first counts, and of those the longest. A source term in
@@ -117,7 +117,7 @@ class Terms:
 
     def missing(self, line: str, translation: str) -> list[str]:
         """The target terms that the translation of a line must have, and does not have."""
-        return [target for target in self.wanted(line) if not contains(translation, target)]
+        return [target for target in self.required(line) if not contains(translation, target)]
 
 
 def contains(text: str, term: str) -> bool:

@@ -8,130 +8,113 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from posnmt.data.subword import BREAK
-from posnmt.translate.parts import Parts
+from posnmt.translate.requests import Part, Request
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.translations import Translation
 
-Search = Callable[[Sequence[Sequence[int]], Sequence[int]], list[list[Hypothesis]]]
-"""The hypotheses of sources, best first, with so many breaks each."""
 
-
-def blocks(lines: Sequence[str], documents: Sequence[str | None], join: int) -> list[range]:
+def blocks(requests: Sequence[Request], join: int) -> list[range]:
     """The places of lines in blocks of up to `join` consecutive ones, which no document and no blank line divides.
 
     Args:
-        lines: in the order of their documents.
-        documents: the document of each line, None for a line without; none at all: a blank line alone ends one.
+        requests: lines in the order of their documents.
     """
     ranges, first = list[range](), 0
-    for place in range(1, len(lines) + 1):
+    for place in range(1, len(requests) + 1):
         if (
-            place == len(lines)
+            place == len(requests)
             or place - first == join
-            or not lines[place].strip()
-            or not lines[first].strip()
-            or (documents and not documents[place] == documents[first] is not None)
+            or not requests[place].line.strip()
+            or not requests[first].line.strip()
+            or not requests[place].document == requests[first].document is not None
         ):
             ranges.append(range(first, place))
             first = place
     return ranges
 
 
-def in_blocks(
-    portions: Iterable[list[str]], documents: Sequence[str | None], join: int, done: int = 0
-) -> Iterator[list[str]]:
+def in_blocks(portions: Iterable[list[Request]], join: int) -> Iterator[list[Request]]:
     """Portions of lines that end where a block ends, so that blocks do not depend on portions.
 
     Args:
-        documents, join: as of `blocks`, the documents of all lines.
-        done: lines before the first portion, which is the beginning of a block.
+        portions: the first line is the beginning of a block.
+        join: as in `blocks`.
     """
-    waiting: list[str] = []
+    waiting: list[Request] = []
     for portion in portions:
         waiting += portion
-        *_, last = blocks(waiting, documents[done : done + len(waiting)], join)
-        is_whole = len(last) == join or not waiting[last.start].strip()
+        *_, last = blocks(waiting, join)
+        is_whole = len(last) == join or not waiting[last.start].line.strip()
         if end := last.stop if is_whole else last.start:
             yield waiting[:end]
-            waiting, done = waiting[end:], done + end
+            waiting = waiting[end:]
     if waiting:
         yield waiting
 
 
 @dataclass(frozen=True)
-class Together:
-    """The hypotheses of sentences, some of them translated together.
+class Found:
+    """What search found for a part.
 
     Attributes:
-        hypotheses: of each sentence; one alone where it was translated with others.
-        sizes: sentences that each was translated with, itself included.
-        fell_apart: the sentences of groups that the output limit ended, each of them translated alone.
+        hypotheses: a single one where the part was translated with others.
+        joined: the number of parts that were translated together, this one included.
+        fell_apart: whether the part was translated alone because the translation of its group reached the limit.
     """
 
-    hypotheses: list[list[Hypothesis]]
-    sizes: list[int]
-    fell_apart: set[int]
+    hypotheses: list[Hypothesis]
+    joined: int = 1
+    fell_apart: bool = False
 
-    def marked(self, translations: Iterable[Translation]) -> list[Translation]:
-        """The translations of the sentences, with how each was made."""
-        return [
-            replace(each, joined=size, fell_apart=place in self.fell_apart)
-            for place, (each, size) in enumerate(zip(translations, self.sizes, strict=True))
-        ]
+    def marked(self, translation: Translation) -> Translation:
+        """The translation of the part, which states how it was made."""
+        return replace(translation, joined=self.joined, fell_apart=self.fell_apart)
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The parts of lines in groups that are translated together.
-
-    Attributes:
-        sources: the subwords of each group, with `BREAK` between its sentences.
-        sizes: sentences of each group.
-    """
-
-    sources: list[list[int]]
-    sizes: list[int]
-
-    def translate(self, search: Search, length_penalty: float) -> Together:
-        """The hypotheses of all sentences, in order."""
-        results = search(self.sources, [size - 1 for size in self.sizes])
-        hypotheses, sizes, fell_apart = list[list[Hypothesis]](), list[int](), dict[int, list[int]]()
-        for source, size, of_group in zip(self.sources, self.sizes, results, strict=True):
-            separate = apart(of_group[0], size, length_penalty) if size > 1 else None
-            if separate is not None:
-                hypotheses += [[each] for each in separate]
-                sizes += [size] * size
-                continue
-            if size > 1:
-                fell_apart |= dict(enumerate(sentences_of(source), len(sizes)))
-            hypotheses += [of_group] * size
-            sizes += [1] * size
-        for place, again in zip(fell_apart, search([*fell_apart.values()], [0] * len(fell_apart)), strict=True):
-            hypotheses[place] = again
-        return Together(hypotheses, sizes, set(fell_apart))
-
-
-def grouped(parts: Parts, in_block: Sequence[range], longest: int | None) -> Groups:
-    """The parts of lines in groups: the lines of a block, where none of them is in parts.
+def grouped(lines: Sequence[Sequence[Part]], join: int, longest: int | None) -> list[list[Part]]:
+    """The parts of lines in groups: the lines of a block are one group if none of them is in parts.
 
     Args:
-        in_block: places of the lines of each block, all lines in order.
+        lines: the parts of each line.
+        join: as in `blocks`.
         longest: most subwords of a group; the lines of a larger one are translated alone. None: no limit.
     """
-    sources, sizes = list[list[int]](), list[int]()
-    for lines in in_block:
-        of_lines = [parts.encoded[line] for line in lines]
-        together = [ids for [ids, *_] in of_lines]
-        whole = joined(together)
-        fits = longest is None or len(whole) <= longest
-        if fits and all(together) and all(len(each) == 1 for each in of_lines):
-            sources.append(whole)
-            sizes.append(len(together))
+    groups: list[list[Part]] = []
+    for block in blocks([parts[0].request for parts in lines], join):
+        of_lines = [lines[place] for place in block]
+        parts = [part for each in of_lines for part in each]
+        fits = longest is None or len(joined([part.ids for part in parts])) <= longest
+        if fits and len(parts) == len(of_lines) and all(part.ids for part in parts):
+            groups.append(parts)
         else:
-            flat = [ids for each in of_lines for ids in each]
-            sources += flat
-            sizes += [1] * len(flat)
-    return Groups(sources, sizes)
+            groups += [[part] for part in parts]
+    return groups
+
+
+def search_together(
+    groups: Sequence[Sequence[Part]],
+    search: Callable[[Sequence[Part]], list[list[Hypothesis]]],
+    length_penalty: float,
+) -> list[Found]:
+    """What search finds for the parts of all groups, in order; a group whose translation is cut is searched apart."""
+    found: list[Found] = []
+    for group, hypotheses in zip(groups, search([_whole(group) for group in groups]), strict=True):
+        if len(group) == 1:
+            found.append(Found(hypotheses))
+        elif (separate := apart(hypotheses[0], len(group), length_penalty)) is None:
+            found += [Found([], fell_apart=True)] * len(group)
+        else:
+            found += [Found([each], len(group)) for each in separate]
+    parts = [part for group in groups for part in group]
+    alone = iter(search([part for part, each in zip(parts, found, strict=True) if each.fell_apart]))
+    return [replace(each, hypotheses=next(alone)) if each.fell_apart else each for each in found]
+
+
+def _whole(group: Sequence[Part]) -> Part:
+    """The parts of a group as one."""
+    if len(group) == 1:
+        return group[0]
+    return replace(group[0], ids=joined([part.ids for part in group]), breaks=len(group) - 1)
 
 
 def joined(sentences: Sequence[Sequence[int]]) -> list[int]:

@@ -1,6 +1,6 @@
-"""Translations as text: decoded hypotheses, in the order of their scores or of their similarity to each other.
+"""Translations as text: decoded hypotheses, ordered by their scores or by their similarity to each other.
 
-Search tells hypotheses apart by their subwords, and different subwords may give the same text. A ranked list has each
+Search distinguishes hypotheses by their subwords, and different subwords may give the same text. A ranked list has each
 text once, with the sum of the probabilities of its hypotheses.
 """
 
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive
+from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.spans import Interval, blanked
 from posnmt.translate.words import GAP, Span, Word, spans, words
@@ -30,24 +30,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Translation:
-    """The hypotheses of one line, best first; an empty line has one, empty, without a probability.
+    """The hypotheses of a line, or of a part of it, best first; an empty line has one text, empty, and no hypothesis.
 
     Attributes:
-        source: subwords of the line, without eos.
-        parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
-        aligned: the links of all hypotheses; None: not asked for.
-        joined: lines that were translated together with it, itself included; see `posnmt.translate.together`.
-        too_long: whether it is in parts because of its length, and not because it has several sentences.
-        longest_part: subwords of the longest part; None: of the line, which is whole.
-        fell_apart: whether it was to be translated with others, whose output reached the limit, and so was alone.
-        protected: what stands in each translation as in the line; see `posnmt.translate.protect`.
-        unknown: what the vocabulary lacks of the line, in order.
+        request: the line.
+        texts: of the hypotheses.
+        source: subwords of the line, without eos; empty if nothing of it went through the model.
+        parts: the number of parts in which the line was translated; see `posnmt.translate.parts`.
+        aligned: the links of all hypotheses; None: they were not asked for.
+        joined: the number of lines that were translated together, this one included; see `posnmt.translate.together`.
+        fell_apart: whether the line was translated alone because the translation of its group reached the limit.
+        too_long: whether the line is in parts because of its length, and not because it has several sentences.
+        longest_part: subwords of the longest part; None: the line is whole.
+        protected: the spans that each translation has as the line has them; see `posnmt.translate.protect`.
+        unknown: the characters of the line that the vocabulary lacks, in order.
         differing: spans that the line has and its best translation lacks, or the reverse.
-        omitted: where sentences stand in the line that its best translation leaves out; see
+        omitted: where the sentences stand in the line that its best translation leaves out; see
             `posnmt.translate.omissions`.
-        mended: whether it was translated again, a sentence at a time, as something was left out.
+        mended: whether the line was translated again, a sentence at a time, because a sentence was left out.
+        missing_terms: the target terms that its best translation must have and lacks; None: there is no glossary.
     """
 
+    request: Request
     texts: list[str]
     hypotheses: list[Hypothesis]
     source: Sequence[int]
@@ -62,6 +66,7 @@ class Translation:
     differing: Sequence[str] = ()
     omitted: Sequence[Interval] = ()
     mended: bool = False
+    missing_terms: Sequence[str] | None = None
 
     @property
     def in_sentences(self) -> bool:
@@ -78,6 +83,11 @@ class Translation:
         """The best translation."""
         return self.texts[0]
 
+    @property
+    def tokens(self) -> list[list[int]]:
+        """The subwords of each hypothesis."""
+        return [each.tokens for each in self.hypotheses]
+
     def spans(self, rank: int, target: SideText) -> list[Span]:
         """The words of a hypothesis, but for those that did not go through the model; `target` is its text pipeline."""
         return spans(target, blanked(self.texts[rank], self.protected, GAP), self.hypotheses[rank].tokens)
@@ -87,9 +97,10 @@ class Translation:
         each = self.hypotheses[rank]
         return words(target, blanked(self.texts[rank], self.protected, GAP), each.tokens, each.log_probabilities)
 
-    def missing(self, line: str, terms: Terms) -> list[str]:
-        """The target terms that the translation of a line must have, and does not have."""
-        return [] if self.passed else terms.missing(blanked(line, self.protected), self.text)
+    def with_missing(self, terms: Terms) -> Translation:
+        """The translation with the terms that it lacks; a line that is passed on needs none."""
+        line = blanked(self.request.line, self.protected)
+        return replace(self, missing_terms=[] if self.passed else terms.missing(line, self.text))
 
     @property
     def passed(self) -> bool:
@@ -103,30 +114,48 @@ class Translation:
 
     @property
     def repetitive(self) -> list[bool]:
-        """Of each hypothesis whether it repeats itself; see `is_repetitive`."""
+        """For each hypothesis whether it repeats itself; see `is_repetitive`."""
         return [is_repetitive(self.source, hypothesis.tokens) for hypothesis in self.hypotheses]
+
+    @property
+    def remarks(self) -> list[str]:
+        """The names in `REMARKS` of what a reader of the best translation should know."""
+        return [name for name, holds in REMARKS.items() if holds(self)]
+
+
+REMARKS: dict[str, Callable[[Translation], Any]] = {
+    "passed": lambda each: each.passed,
+    "in_sentences": lambda each: each.in_sentences,
+    "mended": lambda each: each.mended,
+    "too_long": lambda each: each.too_long,
+    "at_limit": lambda each: each.at_limit,
+    "omitted": lambda each: each.omitted,
+    "fell_apart": lambda each: each.fell_apart,
+    "missing_terms": lambda each: each.missing_terms,
+    "unknown": lambda each: each.unknown,
+    "differing": lambda each: each.differing,
+    "repetitive": lambda each: any(each.repetitive[:1]),
+}
+"""Name → whether it holds for the best translation of a line."""
 
 
 def as_text(
-    text: TextPipeline,
-    sources: Sequence[Sequence[int]],
-    hypotheses: Sequence[Sequence[Hypothesis]],
-    decode: Decode,
-    nbest: int,
+    text: TextPipeline, parts: Sequence[Part], hypotheses: Sequence[Sequence[Hypothesis]], search: Search
 ) -> list[Translation]:
-    """The `nbest` translations of each source: the best by score, the best by `decode.mbr`, or the first samples.
+    """The translations of each part: the best by score, the best by `decode.mbr`, or the first samples.
 
     Args:
-        hypotheses: all that search or sampling has of each source.
+        hypotheses: all hypotheses or samples of each part.
     """
     decoded = iter(text.target.decode([each.tokens for group in hypotheses for each in group]))
     translations = []
-    for source, group in zip(sources, hypotheses, strict=True):
+    for part, group in zip(parts, hypotheses, strict=True):
         pairs = [(next(decoded), each) for each in group]
-        if is_ranked(decode):
-            pairs = _ranked(pairs, decode)
-        pairs = pairs[:nbest]
-        translations.append(Translation([each for each, _ in pairs] or [""], [each for _, each in pairs], source))
+        if is_ranked(search.decode):
+            pairs = _ranked(pairs, search.decode)
+        pairs = pairs[: search.nbest]
+        texts = [each for each, _ in pairs] or [""]
+        translations.append(Translation(part.request, texts, [each for _, each in pairs], part.ids))
     return translations
 
 
@@ -175,20 +204,6 @@ def _weights(
         return [drawn[text] for text, _ in merged]
     totals = [each.log_probability + each.added for _, each in merged]
     return [math.exp(total - max(totals)) for total in totals]
-
-
-def refuse_too_many(nbest: int, decode: Decode) -> None:
-    """Check that search keeps as many translations as are wanted.
-
-    Raises:
-        UserError: it does not.
-    """
-    wanted = max(nbest, decode.mbr)
-    if decode.sampling is None and wanted > decode.beam:
-        what = f"{wanted} translations of a line are wanted, and the beam keeps {decode.beam}"
-        raise UserError(what, None if nbest == wanted else "decode.mbr", "raise decode.beam, or sample")
-    if decode.mbr and nbest > decode.mbr:
-        raise UserError(f"{nbest} translations are wanted of {decode.mbr} candidates", "decode.mbr", "raise decode.mbr")
 
 
 def kept_badly(translations: Sequence[Translation]) -> list[str]:

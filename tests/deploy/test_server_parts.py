@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
+from posnmt.config.schema import Decode
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
 from posnmt.deploy.server.command import is_loopback, listening
@@ -34,12 +35,13 @@ from posnmt.deploy.server.languages import (
 from posnmt.deploy.server.libretranslate import routes
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Choice, Models, choices, load
-from posnmt.deploy.server.queue import Job, Queue, Search
+from posnmt.deploy.server.queue import Job, Queue
 from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.service import Service, Translated
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.run.run import EXPORTED
+from posnmt.translate.requests import Search, numbered
 from tests.support.commands import run
 from tests.support.shared import SHARED, missing
 from tests.support.untrained import LEARNED, untrained
@@ -353,9 +355,8 @@ def test_a_server_whose_thread_has_ended_cannot_translate():
 def test_alternatives_are_others_than_the_best():
     """Where a line has fewer translations, the best stands in for those that it lacks."""
     lines = [SimpleNamespace(texts=["a", "b", "c"], text="a"), SimpleNamespace(texts=["d"], text="d")]
-    text = Translated(["A", "D"], ["\n"], lines)
-    assert text.alternatives(5) == ["b\nd", "c\nd"]
-    assert Translated(["D"], [], lines[1:]).alternatives(2) == []
+    assert Translated(lines, ["\n"]).alternatives(5) == ["b\nd", "c\nd"]
+    assert Translated(lines[1:], []).alternatives(2) == []
 
 
 def test_when_a_request_may_be_sent_again():
@@ -364,11 +365,11 @@ def test_when_a_request_may_be_sent_again():
 
 def test_characters_that_a_full_queue_refuses_do_not_count_for_the_rate():
     waiting = Queue(limit=100, patience=30.0, batch=1000)
-    waiting.add(Job(["x" * 80]))
+    waiting.add(Job(numbered(["x" * 80]), Search(Decode())))
     service = Service(None, Keys({}), Settings(rate_characters=100))
 
     def ask():
-        asyncio.run(service.translate(None, "client", SimpleNamespace(queue=waiting), ["x" * 60], Search()))
+        asyncio.run(service.translate(None, "client", SimpleNamespace(queue=waiting), ["x" * 60], Search(Decode())))
 
     for _ in range(2):
         with pytest.raises(Refusal, match="as much work as it can do"):

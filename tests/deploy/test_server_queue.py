@@ -8,8 +8,9 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
-from posnmt.deploy.server.queue import Batch, Full, Job, Queue, Search
+from posnmt.deploy.server.queue import Batch, Full, Job, Queue
 from posnmt.deploy.server.worker import Worker
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translations import Translation
 
 
@@ -17,8 +18,12 @@ def queue(limit=10_000, patience=30.0, batch=1000):
     return Queue(limit, patience, batch)
 
 
-def job(lines, length=30, **search):
-    return Job(["x" * length] * lines, Search(tuple(search.items())))
+def job(lines, length=30, nbest=1, scored=False, **decode):
+    return Job(numbered(["x" * length] * lines), Search(Decode(**decode), nbest, scored))
+
+
+def asked(*lines):
+    return Job(numbered(lines, "text"), Search(Decode()))
 
 
 def taken(batch):
@@ -64,6 +69,15 @@ def test_lines_that_are_searched_otherwise_are_not_in_one_batch():
     assert [taken(batch) for batch in iter(waiting.take, None)] == [{one: 1}, {other: 1}]
 
 
+def test_lines_with_the_same_patterns_are_in_one_batch():
+    """Patterns are a list, which has no hash."""
+    waiting, jobs = queue(), [job(1, protect=[pattern]) for pattern in ("a+", "a+", "b+")]
+    for each in jobs:
+        waiting.add(each)
+    waiting.close()
+    assert [taken(batch) for batch in iter(waiting.take, None)] == [{jobs[0]: 1, jobs[1]: 1}, {jobs[2]: 1}]
+
+
 def test_a_short_request_does_not_wait_for_the_end_of_a_long_one_that_is_searched_otherwise():
     waiting, long, short = queue(), job(100, scored=True), job(1)
     waiting.add(long)
@@ -78,8 +92,8 @@ def test_no_search_waits_longer_than_a_batch_of_each_other():
     searches = []
     for _ in range(7):
         waiting.add(job(1))  # one that comes again and again
-        searches.append(dict(waiting.take().search.options).get("beam"))
-    assert searches == [1, 2, 3, None, 1, 2, 3]
+        searches.append(waiting.take().search.decode.beam)
+    assert searches == [1, 2, 3, 4, 1, 2, 3]
 
 
 def test_a_full_queue_refuses_and_takes_again_what_leaves():
@@ -111,7 +125,7 @@ def test_a_slow_time_is_forgotten_when_little_is_asked():
     waiting.done(waiting.take(), 1000.0)  # the machine slept: a character a second
     waiting.done(waiting.take(), 0.1)  # not full, and quick
     assert waiting.speed > 1000
-    waiting.done(Batch(Search()), 1.0)  # not full, and slow
+    waiting.done(Batch(Search(Decode())), 1.0)  # not full, and slow
     assert waiting.speed > 1000
 
 
@@ -142,22 +156,23 @@ class Engine:
     def __init__(self):
         self.calls = []
 
-    def translate(self, lines, decode, nbest, first_line, name, scored, aligned):
+    def translate(self, requests, search):
+        lines = [each.line for each in requests]
         self.calls.append(lines)
         if "bad" in lines:
-            raise UserError("cannot read", f"{name}:{first_line + lines.index('bad')}")
+            raise UserError("cannot read", requests[lines.index("bad")].where)
         if "fault" in lines:
             raise ZeroDivisionError
-        return [Translation([line.upper()], [], [4]) for line in lines]
+        return [Translation(each, [each.line.upper()], [], [4]) for each in requests]
 
 
 def test_a_line_that_fails_is_the_fault_of_its_request_alone(capfd):
     waiting, engine, seen = queue(), Engine(), []
-    jobs = [Job(["a", "b"]), Job(["c", "bad", "d"]), Job(["fault"]), Job(["e"])]
+    jobs = [asked("a", "b"), asked("c", "bad", "d"), asked("fault"), asked("e")]
     for each in jobs:
         waiting.add(each)
     waiting.close()
-    worker = Worker("test", engine, Decode(), waiting, lambda batch, seconds: seen.append(batch.count))
+    worker = Worker("test", engine, waiting, lambda batch, seconds: seen.append(batch.count))
     worker.start()
     worker.join(30)
     assert [each.text for each in jobs[0].future.result(0)] == ["A", "B"]
@@ -172,17 +187,17 @@ def test_a_line_that_fails_is_the_fault_of_its_request_alone(capfd):
 
 
 def test_a_line_that_fails_in_a_later_batch_is_named():
-    waiting, asked = queue(batch=100), Job(["a"] * 10 + ["bad"])
-    waiting.add(asked)
+    waiting, late = queue(batch=100), asked(*["a"] * 10, "bad")
+    waiting.add(late)
     waiting.close()
-    Worker("test", Engine(), Decode(), waiting, lambda batch, seconds: None).run()
+    Worker("test", Engine(), waiting, lambda batch, seconds: None).run()
     with pytest.raises(UserError, match=r"\(text:11\)"):
-        asked.future.result(0)
+        late.future.result(0)
 
 
 def test_a_worker_waits_for_lines():
-    waiting, late = queue(), Job(["a"])
-    worker = Worker("test", Engine(), Decode(), waiting, lambda batch, seconds: None)
+    waiting, late = queue(), asked("a")
+    worker = Worker("test", Engine(), waiting, lambda batch, seconds: None)
     worker.start()
     threading.Timer(0.1, waiting.add, [late]).start()
     assert late.future.result(30)[0].text == "A"
@@ -192,6 +207,6 @@ def test_a_worker_waits_for_lines():
 
 
 def test_a_request_without_lines_is_ready_at_once():
-    empty = Job([])
+    empty = asked()
     queue().add(empty)
     assert empty.future.result(0) == []

@@ -6,8 +6,9 @@ import itertools
 import socket
 
 import pytest
-from serving import serving
-from untrained import LEARNED
+
+from tests.support.serving import serving
+from tests.support.untrained import LEARNED
 
 TEXT = "uns mebu zabi"
 QUERY = {"q": TEXT, "source": "en", "target": "de"}

@@ -10,6 +10,7 @@ import torch
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.run.run import Run
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
 from tests.support import marian
@@ -61,7 +62,7 @@ def test_an_imported_model_is_the_one_of_transformers(both):
         for line, ids, given in zip(LINES, encoded, inputs, strict=True):
             most = output_limit(decode, len(ids), None) + 1
             [theirs] = model.generate(**given, num_beams=beam, early_stopping=True, max_new_tokens=most)
-            [ours] = translator.translate([line], decode)
+            [ours] = translator.translate(numbered([line]), Search(decode))
             ended.add((beam, len(theirs) < most + 1))
             if beam == 1 or len(theirs) < most + 1:  # Transformers ranks an end that it forces as if it were certain
                 assert ours.text == tokenizer.decode(theirs, skip_special_tokens=True)

@@ -13,6 +13,7 @@ import torch
 
 from posnmt.config.schema import Decode
 from posnmt.run.run import Run
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
 from tests.peers.opennmt import opennmt
@@ -100,7 +101,7 @@ def test_an_imported_model_is_the_one_of_opennmt(both):
             if written[-1] == 3:
                 break
         ended.add(written[-1] == 3)
-        [ours] = translator.translate([line], decode)
+        [ours] = translator.translate(numbered([line]), Search(decode))
         names = {0: "<unk>", 3: "</s>"}
         shown = [names.get(number, tree["vocab"]["tgt"][number]) for number in written[1:] if number != 3]
         assert [pieces[number].removeprefix("▁") for number in ours.hypotheses[0].tokens] == [

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import corpus
 import pytest
 import torch
-from tiny import VOCABULARY, settings
 from torch.nn.functional import cross_entropy
-from training_case import StopAt, assert_same, weights
 
 from posnmt.base.interrupt import Interrupted
 from posnmt.model.registry import build_model
 from posnmt.run.resolve import load
 from posnmt.run.run import checkpoints_in
 from posnmt.training.train import train
+from tests.support import corpus
+from tests.support.tiny import VOCABULARY, settings
+from tests.support.training_case import StopAt, assert_same, weights
 
 CROSS = [
     *("model.decoder.cross=[{scheme: relative}, {scheme: fire}]", "model.dropout=0.2"),

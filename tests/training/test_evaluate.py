@@ -20,6 +20,7 @@ from posnmt.run.run import Run
 from posnmt.training.evaluate import evaluate, greedy, selection_score
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.train import train
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from tests.support.corpus import make
 
@@ -61,7 +62,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Store]:
 
 def translations(run: Run) -> list[str]:
     decode = run.config.decode.model_copy(update={"beam": 1})
-    found = Translator.load([run], device=torch.device("cpu")).translate(SOURCES, decode)
+    found = Translator.load([run], device=torch.device("cpu")).translate(numbered(SOURCES), Search(decode))
     return [translation.text for translation in found]
 
 
@@ -98,7 +99,7 @@ def test_perplexity_is_that_of_the_references(trained: tuple[Run, Store]) -> Non
     """exp of the mean negative log-likelihood of a target subword, eos included, without label smoothing."""
     run, store = trained
     [line] = dev_lines(run)
-    scores = Translator.load([run], device=torch.device("cpu")).score(SOURCES, REFERENCES)
+    scores = Translator.load([run], device=torch.device("cpu")).score_lines(SOURCES, REFERENCES)
     subwords = sum(len(ids) + 1 for ids in store.text.target.encode(REFERENCES))
     assert line["perplexity"] == pytest.approx(math.exp(-sum(scores) / subwords), rel=1e-4)
 

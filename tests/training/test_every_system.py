@@ -13,6 +13,7 @@ from posnmt.config.systems import SYSTEMS
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.train import train
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from tests.support import corpus
 
@@ -46,11 +47,11 @@ def test_a_system_trains_translates_and_scores(system, config_path, tmp_path):
     translator = Translator.load([loaded], device=CPU)
     lines = (config_path.parent / "corpus" / "test.source").read_text().splitlines()[:3]
     for beam in (1, 3):
-        decode = Decode(beam=beam, max_ratio=0.5, max_extra=2)
-        alone = [translator.translate([line], decode)[0].hypotheses[0] for line in lines]
-        together = [found.hypotheses[0] for found in translator.translate(lines, decode)]
+        search = Search(Decode(beam=beam, max_ratio=0.5, max_extra=2))
+        alone = [translator.translate(numbered([line]), search)[0].hypotheses[0] for line in lines]
+        together = [found.hypotheses[0] for found in translator.translate(numbered(lines), search)]
         for one, other in zip(alone, together, strict=True):  # float32 here; float64 in test_search.py
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
-    texts = translator.translate(lines, decode)
-    scores = translator.score(lines, [found.text for found in texts])
+    texts = translator.translate(numbered(lines), search)
+    scores = translator.score_lines(lines, [found.text for found in texts])
     assert all(math.isfinite(score) and score < 0 for score in scores)

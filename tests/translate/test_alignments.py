@@ -19,6 +19,7 @@ from posnmt.translate import alignments
 from posnmt.translate.alignments import Aligned, align, joined
 from posnmt.translate.attention import attend_pair
 from posnmt.translate.parts import in_parts
+from posnmt.translate.requests import Request
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import Span, spans
 from tests.support.commands import refused, run
@@ -182,7 +183,8 @@ def test_a_line_in_parts_has_the_links_of_its_parts():
     line = ". ".join(LINES)
     decode = Decode(split="auto")
     source = translator.text.source
-    [texts] = in_parts([line], source.encode([line]), source, decode, translator.trained).texts
+    [found] = in_parts([Request(line)], source.encode([line]), source, decode, translator.trained, None)
+    texts = [part.text for part in found.parts]
     [[whole]] = model.hypotheses([line], split="auto", alignments=True)
     assert whole.parts == len(texts) > 1
     assert [word.text for word in whole.source_words] == line.replace(".", "").split()  # of unknown characters nothing

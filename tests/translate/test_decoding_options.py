@@ -12,7 +12,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data import portions
 from posnmt.translate.options import named_as_options
-from posnmt.translate.translations import refuse_too_many
+from posnmt.translate.requests import Search
 from tests.support import corpus
 from tests.support.commands import refused, run
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_combined(trained, source, options, fault):
 
 def test_a_setting_of_the_configuration_is_named_as_such():
     with pytest.raises(UserError, match=r"wanted of 2 candidates \(decode\.mbr\)"), named_as_options({"nbest", "beam"}):
-        refuse_too_many(3, Decode(beam=4, mbr=2))
+        Search(Decode(beam=4, mbr=2), 3).refuse_too_many()
 
 
 def test_auto_takes_pytorch_where_it_must(trained, source):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import posnmt
 from posnmt.config.schema import Decode
 from posnmt.translate import parts
-from posnmt.translate.parts import cut, halves, in_parts
+from posnmt.translate.parts import Line, cut, halves, in_parts
+from posnmt.translate.requests import Part, Request
 from posnmt.translate.sentences import sentences
 from posnmt.translate.translations import Translation
 from tests.support import corpus
@@ -191,14 +192,14 @@ def test_samples_of_parts_depend_on_the_line_alone(trained, lines, tmp_path):
     ],
 )
 def test_translations_of_parts_have_the_blanks_of_their_language(sources, translations, expected):
-    line = parts.Parts([[1]], [sources], [[[1]] * len(sources)])
-    [joined] = line.joined([Translation([text], [], [1]) for text in translations], Decode())
+    line = Line(Request("".join(sources)), [1], [Part([1], text=text) for text in sources])
+    [joined] = parts.joined([line], [Translation(line.request, [text], [], [1]) for text in translations], Decode())
     assert joined.text == expected
 
 
 def test_each_part_has_samples_of_its_own():
-    lines = parts.Parts([[1], [2, 3]], [["a"], ["b", "c"]], [[[1]], [[2], [3]]])
-    first, second, third = lines.numbers([5, 6])
+    five, six = Request("a", number=5), Request("bc", number=6)
+    first, second, third = (part.number for part in (Part([1], five), Part([2], six), Part([3], six, place=1)))
     assert (first, second) == (5, 6), "a line that is whole has the samples of its number"
     assert third not in range(1 << 32)
 
@@ -257,16 +258,21 @@ def test_huge_is_a_multiple_of_the_training_sentences(trained, lines, longest, m
     assert model.hypotheses([long], split="off")[0][0].parts == 1
 
 
+def texts_of(line, side, decode, shares):
+    """The texts of the parts of a line."""
+    [found] = in_parts([Request(line)], side.encode([line]), side, decode, 500, shares)
+    return [part.text for part in found.parts]
+
+
 @given(st.lists(st.sampled_from(["Uns mebu zabi.", "Un gubi? ", "tido! ", "a"]), max_size=9), st.integers(1, 5))
 @settings(max_examples=100, deadline=None)
 def test_parts_have_as_many_sentences_as_a_model_has_learned(trained_side, pieces, together):
     """Each but the last has exactly so many, none is lost, and those asked for alone stay alone."""
     line = " ".join(pieces)
     each = sentences(line, "en")
-    encoded = trained_side.encode([line])
-    [found] = in_parts([line], encoded, trained_side, Decode(split="sentences", protect="off"), 500, together).texts
+    shares = [1.0] * together  # of training lines with so many sentences
+    found = texts_of(line, trained_side, Decode(protect="off"), shares)
     assert "".join(found) == line
     wanted = [each[first : first + together] for first in range(0, len(each), together)]
     assert found == (["".join(some) for some in wanted] if len(wanted) > 1 else [line])
-    [whole] = in_parts([line], encoded, trained_side, Decode(split="huge"), 500, together).texts
-    assert whole == [line]
+    assert texts_of(line, trained_side, Decode(split="huge"), shares) == [line]

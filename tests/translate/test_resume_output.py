@@ -17,6 +17,7 @@ import pytest
 from posnmt.data import portions
 from posnmt.translate.command import translate_file
 from posnmt.translate.output import Output
+from posnmt.translate.source import Files
 from posnmt.translate.translator import Translator
 from tests.support import corpus
 from tests.support.commands import refused, run
@@ -156,18 +157,18 @@ def interrupted(monkeypatch, after):
     """Ctrl-C when so many lines are translated."""
     translate = Translator.translate
 
-    def until(self, lines, decode, nbest, first_line, *others):
-        if first_line > after:
+    def until(self, requests, search):
+        if requests[0].number > after:
             monkeypatch.setattr(Translator, "translate", translate)
             raise KeyboardInterrupt
-        return translate(self, lines, decode, nbest, first_line, *others)
+        return translate(self, requests, search)
 
     monkeypatch.setattr(Translator, "translate", until)
 
 
 def test_a_study_begins_again(trained, tmp_path, small_portions, monkeypatch):
     """Without `resume` what was begun is replaced; the command asks before."""
-    arguments = [[trained / "run"], trained / "text", tmp_path / "out", 1, "text", "model", {"beam": 1}]
+    arguments = [trained / "run", Files(trained / "text", tmp_path / "out"), {"beam": 1}]
     interrupted(monkeypatch, after=9)
     with pytest.raises(KeyboardInterrupt):
         translate_file(*arguments)

@@ -14,9 +14,9 @@ from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Sampling
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.translate.mbr import expected_similarities
+from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import draw
-from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
-from posnmt.translate.translations import refuse_too_many
+from posnmt.translate.subwords import Searcher, score_subwords, translate_subwords
 from tests.support.tiny import MODELS, build, tokens
 
 CPU = torch.device("cpu")
@@ -71,10 +71,22 @@ def test_the_ends_of_the_interval_fall_on_what_is_possible(logits):
         assert logits[0, chosen].isfinite()
 
 
+def drawn(model, texts, decode, count, first=1, workers=1):
+    """So many samples of each source; the sources have consecutive numbers."""
+    parts = [Part(text, Request("", number)) for number, text in enumerate(texts, first)]
+    return Searcher([model], CPU, Workers(workers)).hypotheses(parts, Search(decode, count))
+
+
+def begun_with(models, texts, prefixes, decode):
+    """What is found for sources whose translations have prefixes."""
+    parts = [Part(text, prefix=prefix) for text, prefix in zip(texts, prefixes, strict=True)]
+    return Searcher(models, CPU, Workers(1)).hypotheses(parts, Search(decode))
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_log_probabilities_are_forced_scores(name):
     model, texts = build(**MODELS[name]), sources(10)
-    found = translate_subwords([model], texts, drawing(temperature=1.3, top_p=0.95), CPU, wanted=Wanted(count=3))
+    found = drawn(model, texts, drawing(temperature=1.3, top_p=0.95), 3)
     assert all(len(group) == 3 for group in found)
     pairs = [(text, each) for text, group in zip(texts, found, strict=True) for each in group]
     forced = score_subwords([model], [text for text, _ in pairs], [each.tokens for _, each in pairs], 64, CPU)
@@ -85,17 +97,17 @@ def test_log_probabilities_are_forced_scores(name):
 def test_a_sample_depends_on_seed_line_and_number_alone(name):
     model, texts = build(**MODELS[name]), sources(12)
     decode = drawing(seed=5)
-    together = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(count=2)))
+    together = flat(drawn(model, texts, decode, 2))
     small = decode.model_copy(update={"batch": 8})
-    assert flat(translate_subwords([model], texts, small, CPU, wanted=Wanted(count=2))) == together
-    split = flat(translate_subwords([model], texts, decode, CPU, Workers(2), wanted=Wanted(count=2)))
+    assert flat(drawn(model, texts, small, 2)) == together
+    split = flat(drawn(model, texts, decode, 2, workers=2))
     assert split == together
-    later = flat(translate_subwords([model], texts[4:], decode, CPU, wanted=Wanted(range(5, 5 + len(texts[4:])), 2)))
+    later = flat(drawn(model, texts[4:], decode, 2, first=5))
     assert later == together[4:]
-    more = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(count=3)))
+    more = flat(drawn(model, texts, decode, 3))
     assert [group[:2] for group in more] == together
     assert any(group[0] != group[1] for group in together)
-    assert flat(translate_subwords([model], texts, drawing(seed=6), CPU, wanted=Wanted(count=2))) != together
+    assert flat(drawn(model, texts, drawing(seed=6), 2)) != together
 
 
 def test_one_candidate_is_greedy_search():
@@ -119,7 +131,7 @@ def test_bounds_hold_and_scores_are_still_those_of_the_whole(beam, members):
     search = Decode(beam=beam, max_ratio=1.0, max_extra=2) if beam else drawing()
     decode = search.model_copy(update={"min_length": 3})
     free = translate_subwords(models, texts, search, CPU)
-    found = translate_subwords(models, texts, decode, CPU, wanted=Wanted(prefixes=prefixes))
+    found = begun_with(models, texts, prefixes, decode)
     assert min(len(group[0].tokens) for group in free) < 3
     forced = score_subwords(models, texts, [group[0].tokens for group in found], 64, CPU)
     for text, prefix, group, score in zip(texts, prefixes, found, forced, strict=True):
@@ -137,7 +149,7 @@ def test_a_prefix_that_search_would_take_changes_nothing():
     decode = Decode(beam=3, max_ratio=1.0, max_extra=3)
     free = translate_subwords([model], texts, decode, CPU)
     begun = [group[0].tokens[:2] for group in free]
-    again = translate_subwords([model], texts, decode, CPU, wanted=Wanted(prefixes=begun))
+    again = begun_with([model], texts, begun, decode)
     for group, same in zip(free, again, strict=True):
         assert same[0].log_probability >= group[0].log_probability - 1e-9
 
@@ -166,5 +178,5 @@ def test_expected_similarities_are_sacrebleu_s():
 )
 def test_more_translations_than_there_are(decode, nbest, fault):
     with pytest.raises(UserError, match=fault):
-        refuse_too_many(nbest, decode)
-    refuse_too_many(2, Decode(beam=1, mbr=2, sampling=Sampling()))
+        Search(decode, nbest).refuse_too_many()
+    Search(Decode(beam=1, mbr=2, sampling=Sampling()), 2).refuse_too_many()

@@ -14,6 +14,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.translate.bounds import Bounds
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.search import search
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from posnmt.translate.translator import Translator
@@ -153,11 +154,11 @@ def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
     translator = Translator([build(system="learned", max_length=9)], SimpleNamespace(source=Ids, target=Ids), CPU)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=0, protect="off", split="off", complete="off")
     fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
-    assert translator.translate([fits], decode)[0].source == [5] * 8
+    assert translator.translate(numbered([fits]), Search(decode))[0].source == [5] * 8
     assert len(translator.score([fits], [fits])) == 1
     what = "9 subwords, but this model's position table ends at 8"
     with pytest.raises(UserError, match=what) as raised:
-        translator.translate([fits, over, fits], decode, first_line=4, name="text")
+        translator.translate(numbered([fits, over, fits], "text", first=4), Search(decode))
     assert raised.value.where == "text:5"
     with pytest.raises(UserError, match=what) as raised:
         translator.score([fits], [over])

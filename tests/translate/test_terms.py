@@ -11,6 +11,7 @@ import torch
 
 import posnmt
 from posnmt.base.errors import UserError
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Subword
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK, Subwords
@@ -18,7 +19,8 @@ from posnmt.data.text import SideText
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
-from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
+from posnmt.translate.requests import Part, Search
+from posnmt.translate.subwords import Searcher, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, ends_with, subwords_of
 from tests.support.commands import refused, run
 from tests.support.tiny import MODELS, VOCABULARY, build, tokens
@@ -47,19 +49,19 @@ def terms(**pairs):
 )
 def test_where_terms_stand(line, wanted):
     glossary = terms(house="Haus", machine="Maschine", machine_translation="maschinelle Übersetzung", US="USA")
-    assert glossary.wanted(line) == wanted
+    assert glossary.required(line) == wanted
 
 
 def test_terms_within_other_terms_and_within_words():
     glossary = terms(tea="Tee", black_tea="schwarzer Tee", cup="Tasse")
-    assert glossary.wanted("tea, a cup of black tea") == ["Tasse", "schwarzer Tee"]
-    assert Terms.of_mapping({"茶": "tea", "紅茶": "black tea"}).wanted("私は紅茶と茶が好き") == ["black tea"]
+    assert glossary.required("tea, a cup of black tea") == ["Tasse", "schwarzer Tee"]
+    assert Terms.of_mapping({"茶": "tea", "紅茶": "black tea"}).required("私は紅茶と茶が好き") == ["black tea"]
     assert contains("Ein Haus.", "Haus")
     assert not contains("Häuser, Hausboot", "Haus")
     assert contains("我喜欢红茶。", "红茶")
     assert contains("Der Tee .", "der Tee.")
     same = Terms.of_mapping({"a": "fi", "b": "\ufb01", "c": "Fi x"})
-    assert [same.wanted(line) for line in ("a b", "a c")] == [["\ufb01"], ["Fi x"]]
+    assert [same.required(line) for line in ("a b", "a c")] == [["\ufb01"], ["Fi x"]]
     assert glossary.missing("black tea in a cup", "Schwarzer  Tee in einer Kanne") == ["Tasse"]
 
 
@@ -112,10 +114,15 @@ def stands(tokens, term):
 GIVEN = [[[7]], [], [[5, 6]], [[9], [8, 8, 4]], [[4, 5], [5, 4]], [], [[10], [11], [12]]]
 
 
+def with_terms(models, sources, terms, decode, continuing=(6, 12)):
+    """What search finds for sources whose translations must have terms."""
+    parts = [Part(source, terms=each) for source, each in zip(sources, terms, strict=True)]
+    return Searcher(models, CPU, Workers(1), lambda: continuing).hypotheses(parts, Search(decode))
+
+
 def searched(models, beam, number=14, **settings):
     decode = Decode(**{"beam": beam, "max_ratio": 0.5, "max_extra": 2, "length_penalty": 0.7, **settings})
-    wanted = Wanted(terms=[GIVEN[place % 7] for place in range(number)], continuing=[6, 12])
-    return translate_subwords(models, sources(number), decode, CPU, wanted=wanted)
+    return with_terms(models, sources(number), [GIVEN[place % 7] for place in range(number)], decode)
 
 
 @pytest.mark.parametrize("name", ["relative", "rnnsearch+distortion", "biarn"])
@@ -148,8 +155,7 @@ def test_batches_change_nothing_and_lines_without_terms_are_as_ever(beam):
     for place in range(14):
         if not GIVEN[place % 7]:
             assert [each.tokens for each in together[place]] == [each.tokens for each in free[place]]
-    none = Wanted(terms=[[]] * 14, continuing=[6, 12])
-    assert translate_subwords([model], sources(14), decode, CPU, wanted=none) == free, "bit for bit"
+    assert with_terms([model], sources(14), [[]] * 14, decode) == free, "bit for bit"
 
 
 @pytest.mark.parametrize("given", [[[5]], [[5, 6]], [[5], [6]]])
@@ -198,8 +204,7 @@ def test_prefixes_short_outputs_and_finite_tables():
     assert not any(each.ended for each in found)
     [found] = constrained_search([model], row, lengths, [Bounds(6, 5, (), [[4]])], torch.tensor([12]), 2)
     assert all(len(each.tokens) >= 5 for each in found)
-    wanted = Wanted(terms=[[[4] * 5, [5] * 5]], continuing=[12])
-    [found] = translate_subwords([model], [[5, 6]], Decode(beam=2), CPU, wanted=wanted)
+    [found] = with_terms([model], [[5, 6]], [[[4] * 5, [5] * 5]], Decode(beam=2), [12])
     assert all(stands(each.tokens, [4] * 5) for each in found), "the other one does not fit the table"
 
 
@@ -224,7 +229,7 @@ def test_translations_of_lines_have_them(glossary, tmp_path, beam):
     with_terms = 0
     for line, row, plain in zip(lines, rows, free, strict=True):
         texts = [each["text"] for each in row["hypotheses"]]
-        wanted = pairs.wanted(line)
+        wanted = pairs.required(line)
         if line == "qqq":
             assert row["missing_terms"] == ["Ω"]
         else:

@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 
 import posnmt
 from posnmt.base.errors import UserError
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, BREAK, EOS, PAD, UNK
 from posnmt.translate.bounds import Bounds
+from posnmt.translate.requests import Part, Search, numbered
 from posnmt.translate.search import Hypothesis, search
-from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
-from posnmt.translate.together import Groups, apart, blocks, in_blocks, joined
+from posnmt.translate.subwords import Searcher, score_subwords
+from posnmt.translate.together import apart, blocks, in_blocks, joined, search_together
 from tests.support import corpus
 from tests.support.commands import refused, run
 from tests.support.loops import greedy
@@ -41,6 +43,12 @@ def eager(model, more=2.5):
     return model
 
 
+def together(models, sources, decode, breaks):
+    """What search finds for sources of several sentences, each with so many breaks."""
+    parts = [Part(source, breaks=number) for source, number in zip(sources, breaks, strict=True)]
+    return Searcher(models, CPU, Workers(1)).hypotheses(parts, Search(decode))
+
+
 @pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 def test_greedy_search_of_several_sentences(model_part):
     model = eager(build(**model_part))
@@ -48,7 +56,7 @@ def test_greedy_search_of_several_sentences(model_part):
     sources = [joined(sentences), joined(sentences[:2]), sentences[0]]
     decode = Decode(beam=1, max_ratio=1.5, max_extra=2, min_length=2)
     breaks = [2, 1, 0]
-    found = translate_subwords([model], sources, decode, CPU, wanted=Wanted(breaks=breaks))
+    found = together([model], sources, decode, breaks)
     for source, number, [hypothesis] in zip(sources, breaks, found, strict=True):
         limit = int(1.5 * len(source)) + 2 * (number + 1)
         shortest = 2 if number else 0
@@ -78,7 +86,7 @@ def test_sentences_of_a_group_have_their_own_scores(beam):
     model = eager(build(system="relative"))
     source = joined([tokens(1, length, seed=length)[0].tolist() for length in PARTS])
     decode = Decode(beam=beam, max_ratio=2.0, max_extra=20)
-    [[best, *_]] = translate_subwords([model], [source], decode, CPU, wanted=Wanted(breaks=[2]))
+    [[best, *_]] = together([model], [source], decode, [2])
     separate = apart(best, 3, length_penalty=0.7)
     assert separate is not None
     assert joined([each.tokens for each in separate]) == best.tokens
@@ -96,7 +104,7 @@ def test_the_coverage_penalty_of_a_group_is_in_no_score_of_its_sentences():
     model = eager(build(system="relative"))
     source = joined([tokens(1, length, seed=length)[0].tolist() for length in PARTS])
     decode = Decode(beam=3, max_ratio=2.0, max_extra=20, coverage_penalty=0.5)
-    [[best, *_]] = translate_subwords([model], [source], decode, CPU, wanted=Wanted(breaks=[2]))
+    [[best, *_]] = together([model], [source], decode, [2])
     assert best.coverage < 0
     separate = apart(best, 3, length_penalty=0.7)
     assert separate is not None
@@ -115,7 +123,8 @@ def test_blocks_do_not_depend_on_portions(lines, data, join):
             [[], data.draw(st.lists(st.sampled_from(["x", "y", None]), min_size=len(lines), max_size=len(lines)))]
         )
     )
-    whole = blocks(lines, documents, join)
+    requests = numbered(lines, documents=documents)
+    whole = blocks(requests, join)
     assert [place for block in whole for place in block] == list(range(len(lines)))
     for block in whole:
         texts = [lines[place] for place in block]
@@ -127,15 +136,14 @@ def test_blocks_do_not_depend_on_portions(lines, data, join):
         of_two = bool(documents) and not documents[last] == documents[first] is not None
         assert len(one) == join or of_two or not lines[last].strip() or not lines[first].strip()
     done = data.draw(st.sampled_from([block.start for block in whole]))
-    rest, portions = lines[done:], []
+    rest, portions = requests[done:], []
     while rest:
         size = data.draw(st.integers(1, 7))
         portions.append(rest[:size])
         rest = rest[size:]
     given_to, found = done, []
-    for group in in_blocks(portions, documents, join, done):
-        inside = documents[given_to : given_to + len(group)]
-        found += [range(block.start + given_to, block.stop + given_to) for block in blocks(group, inside, join)]
+    for group in in_blocks(portions, join):
+        found += [range(block.start + given_to, block.stop + given_to) for block in blocks(group, join)]
         given_to += len(group)
     assert found == [block for block in whole if block.start >= done]
 
@@ -221,11 +229,16 @@ def test_a_sentence_that_the_limit_cuts_is_not_one_of_a_group(tokens):
     gained = [-0.5] * len(tokens)
     assert apart(Hypothesis(tokens, -3.0, -1.0, False, gained), 2, 1.0) is None
     cut = [[Hypothesis(tokens, -3.0, -1.0, False, gained)], [Hypothesis([9], -1.0, -0.5, True, [-0.5])]]
-    together = Groups([[8, BREAK, 9, 9]], [2]).translate(
-        lambda sources, breaks: cut[:1] if breaks == [1] else [cut[1] for _ in sources], 1.0
-    )
-    assert [[each.tokens for each in group] for group in together.hypotheses] == [[[9]], [[9]]]
-    assert (together.sizes, together.fell_apart) == ([1, 1], {0, 1})
+    asked = []
+
+    def search(parts):
+        asked.append([(part.ids, part.breaks) for part in parts])
+        return [cut[0] if part.breaks else cut[1] for part in parts]
+
+    found = search_together([[Part([8]), Part([9, 9])]], search, 1.0)
+    assert asked == [[([8, BREAK, 9, 9], 1)], [([8], 0), ([9, 9], 0)]]
+    assert [[each.tokens for each in of_part.hypotheses] for of_part in found] == [[[9]], [[9]]]
+    assert [(each.joined, each.fell_apart) for each in found] == [(1, True)] * 2
 
 
 def test_empty_lines_stay_and_divide(trained, lines):

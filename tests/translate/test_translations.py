@@ -18,7 +18,8 @@ from posnmt.deploy.server.service import Translated
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.engines import choose
 from posnmt.translate.mbr import expected_similarities
-from posnmt.translate.parts import Parts
+from posnmt.translate.parts import Line, joined
+from posnmt.translate.requests import Part, Request, Search, numbered
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translations import Translation, as_text
@@ -181,34 +182,39 @@ def test_a_text_counts_once_for_each_of_its_subwords():
     samples = [Hypothesis(tokens, math.log(p), 0.0, True) for tokens, p in (([1], 0.2), ([1], 0.2), ([1, 0], 0.1))]
     samples += [Hypothesis([2], math.log(0.3), 0.0, True)]
     decode = Decode(sampling={}, mbr=4)
-    [found] = as_text(SimpleNamespace(target=side), [[7]], [samples], decode, 4)
+    [found] = as_text(SimpleNamespace(target=side), [Part([7])], [samples], Search(decode, 4))
     assert found.texts == ["a", "b"]
     assert found.hypotheses[0].score == pytest.approx(math.log(0.3) / 2)
     assert found.hypotheses[0].tokens == [1]
 
 
 def test_a_text_that_several_translations_of_parts_give_stands_once():
-    line = Parts([[1]], [["x y ", "z"]], [[[1], [1]]])
+    line = Line(Request("x y z"), [1], [Part([1], text="x y "), Part([1], text="z", place=1)])
 
     def of_part(*texts):
         hypotheses = [Hypothesis([4 + rank], -1.0 - rank, 0.0, True, [-0.5], added=0.25) for rank in range(len(texts))]
-        return Translation([*texts], hypotheses, [1], aligned=Aligned([], [[rank] for rank in range(len(texts))]))
+        return Translation(
+            line.request, [*texts], hypotheses, [1], aligned=Aligned([], [[rank] for rank in range(len(texts))])
+        )
 
     parts = [of_part("a b", "a", "a"), of_part("c", "b c", "d")]
-    [joined] = line.joined(parts, Decode())
-    assert joined.texts == ["a b c", "a d"]
-    assert [each.tokens for each in joined.hypotheses] == [[4, 4], [6, 6]]
-    assert [each.score for each in joined.hypotheses] == [-1.5 / 4, -5.5 / 4]
-    assert joined.aligned.attended == [[0, 0], [2, 2]]
-    [joined] = line.joined(parts, Decode(sampling={}))
-    assert joined.texts == ["a b c", "a b c", "a d"]
+    [whole] = joined([line], parts, Decode())
+    assert whole.request is line.request
+    assert whole.texts == ["a b c", "a d"]
+    assert [each.tokens for each in whole.hypotheses] == [[4, 4], [6, 6]]
+    assert [each.score for each in whole.hypotheses] == [-1.5 / 4, -5.5 / 4]
+    assert whole.aligned.attended == [[0, 0], [2, 2]]
+    [whole] = joined([line], parts, Decode(sampling={}))
+    assert whole.texts == ["a b c", "a b c", "a d"]
 
 
 def test_ctranslate2_has_each_text_once(folder, lines):
     pytest.importorskip("ctranslate2")
     engine = choose("ctranslate2", [folder / "run1"], "model", {}).load()
     decode = Decode(beam=BEAM, max_ratio=1.5, max_extra=3, complete="off")
-    scored, searched = (engine.translate(lines, decode, BEAM, scored=scored) for scored in (True, False))
+    scored, searched = (
+        engine.translate(numbered(lines), Search(decode, BEAM, scored=scored)) for scored in (True, False)
+    )
     for of_line in (*scored, *searched):
         assert len(set(of_line.texts)) == len(of_line.texts)
         scores = [each.score for each in of_line.hypotheses]

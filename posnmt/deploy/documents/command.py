@@ -5,31 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from posnmt.base.errors import UserError, existing_file
 from posnmt.base.extras import requires
 from posnmt.base.progress import Display
-from posnmt.config.schema import Decode
 from posnmt.data.lines import portions
 from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
-from posnmt.translate.command import Chosen, Engine
+from posnmt.translate.engine import Engine
+from posnmt.translate.engines import ModelChoice
 from posnmt.translate.options import ASKED, EVERYTHING, refuse_unserved
 from posnmt.translate.output import refuse_unwritable, write_whole
+from posnmt.translate.requests import Request, Search
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
-
-SENTENCE = "sentence"
-"""The origin of sentences, by which faults of them are known from those of settings."""
 
 SHOWN = 10
 """Places that a warning lists."""
 
 
 def translate_document(
-    chosen: Chosen,
+    model: ModelChoice,
     form: str,
     source: Path | None,
     output: Path | None,
@@ -42,7 +39,7 @@ def translate_document(
     format that is whole, so does its segment. A segment without words, such as an address, stays as well.
 
     Args:
-        chosen: the engine and the settings of search, with `join` 1.
+        model: its settings of search have `join` 1.
         form: a name in `FORMATS`.
         source, output: files; None: standard input or output.
         languages: codes of source and target; None: those of the model, with the target that was chosen of several.
@@ -58,15 +55,15 @@ def translate_document(
     glossary = None if terms is None else Terms.read(terms)
     name = Path("standard input") if source is None else source
     data = sys.stdin.buffer.read() if source is None else existing_file(source, "input").read_bytes()
-    engine = chosen.load()
+    engine = model.load()
     sides = engine.text.source, engine.text.target
-    languages = languages or (sides[0].words.language, chosen.target or sides[1].words.language)
+    languages = languages or (sides[0].words.language, model.target or sides[1].words.language)
     document = read(form, data, name, languages)
     parts = [_Divided(each, divide(each, languages[0])) for each in document.segments if each.has_letters]
     texts = [(each, part.segment.line) for part in parts for each in part.lettered]
     with Display() as display:
-        report = _Report(name, glossary)
-        translated = _translate(engine, chosen.decode, texts, report, display, glossary)
+        report, search = _Report(name), Search(model.decode, scored=False, terms=glossary)
+        translated = _translate(engine, search, name, texts, report, display)
         for part in parts:
             part.place(translated, is_whole=FORMATS[form].whole)
         write_whole(output, document.content())
@@ -149,97 +146,101 @@ def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:
     return [*sums, f"kept: {', '.join(places)}"] if kept else sums
 
 
-class _Report:
-    """Places with doubtful translations, or none."""
+SIGNS = {
+    "missing_terms": "lack a term of --terms",
+    "at_limit": "reached the output limit; see --max-ratio and --max-extra",
+    "repetitive": "repeat themselves, as the source does not",
+    "empty": "are empty",
+    "omitted": "leave out a sentence of their texts; see --complete",
+    "mended": "were made again a sentence at a time, as a sentence was left out; see --complete",
+    "unknown": "are of texts with characters that the vocabulary lacks",
+    "differing": "have other placeholders, mark-up, addresses or paths than their texts",
+    "too_long": "were made in parts, since the sentences are too long for one piece; see --split",
+}
+"""Name in `posnmt.translate.translations.REMARKS`, or `empty` → what is said of translations."""
 
-    def __init__(self, name: Path, terms: Terms | None = None) -> None:
-        self._name, self._terms = name, terms
-        self._refused: list[tuple[int, UserError]] = []
+
+class _Report:
+    """Sentences that the engine refused, and places with doubtful translations."""
+
+    def __init__(self, name: Path) -> None:
+        self._name = name
+        self._refused: list[tuple[Request, UserError]] = []
         self._places: dict[str, list[int]] = {}
 
-    def refused(self, line: int, fault: UserError) -> None:
+    def refused(self, request: Request, fault: UserError) -> None:
         """A sentence that stays as it is."""
-        self._refused.append((line, fault))
+        self._refused.append((request, fault))
 
     def refuse_all(self) -> None:
         """Refuse a document without a translation.
 
         Raises:
-            UserError: the first fault, with its place in the document if it is that of a sentence; none if nothing was
-                refused.
+            UserError: the first fault, if anything was refused.
         """
-        for line, fault in self._refused[:1]:
-            if not (fault.where or "").startswith(f"{SENTENCE}:"):
-                raise fault
-            more = f" (and {len(self._refused) - 1:,} more sentences)" if len(self._refused) > 1 else ""
-            raise UserError(f"{fault.what}{more}", f"{self._name}:{line}", fault.todo)
+        for request, fault in self._refused[:1]:
+            more = len(self._refused) - 1
+            if more and fault.where == request.where:
+                raise UserError(f"{fault.what} (and {more:,} more sentences)", fault.where, fault.todo)
+            raise fault
 
-    def add(self, line: int, text: str, translation: Translation) -> None:
-        """The translation of a text."""
-        signs = {
-            "lack a term of --terms": self._terms is not None and bool(self._terms.missing(text, translation.text)),
-            "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
-            "repeat themselves, as the source does not": any(translation.repetitive[:1]),
-            "are empty": not translation.text.strip(),
-            "leave out a sentence of their texts; see --complete": bool(
-                translation.omitted and translation.text.strip()
-            ),
-            "were made again a sentence at a time, as a sentence was left out; see --complete": translation.mended,
-            "are of texts with characters that the vocabulary lacks": bool(translation.unknown),
-            "have other placeholders, mark-up, addresses or paths than their texts": bool(translation.differing),
-            "were made in parts, since the sentences are too long for one piece; see --split": translation.too_long,
-        }
-        for sign, is_so in signs.items():
-            if is_so:
+    def add(self, line: int, translation: Translation) -> None:
+        """Note what is doubtful about the translation of a sentence in a line of the document."""
+        is_empty = not translation.text.strip()
+        signs = {*translation.remarks} - {"omitted"} | {"empty"} if is_empty else {*translation.remarks}
+        for sign in SIGNS:
+            if sign in signs:
                 self._places.setdefault(sign, []).append(line)
 
     def warnings(self) -> list[str]:
-        """What the user is to know."""
+        """What the user should know."""
         left = [
-            f"not translated: {UserError(fault.what, f'{self._name}:{line}', fault.todo).line()}"
-            for line, fault in self._refused
+            f"not translated: {UserError(fault.what, request.where, fault.todo).line()}"
+            for request, fault in self._refused
         ]
         doubts = []
         for sign, lines in self._places.items():
             shown = ", ".join(map(str, lines[:SHOWN])) + f" and {len(lines) - SHOWN:,} more" * (len(lines) > SHOWN)
-            doubts.append(f"{len(lines):,} translations {sign} ({self._name}, lines {shown})")
+            doubts.append(f"{len(lines):,} translations {SIGNS[sign]} ({self._name}, lines {shown})")
         return left + doubts
 
 
 def _translate(
-    engine: Engine,
-    decode: Decode,
-    texts: Sequence[tuple[Sentence, int]],
-    report: _Report,
-    display: Display,
-    terms: Terms | None,
+    engine: Engine, search: Search, name: Path, texts: Sequence[tuple[Sentence, int]], report: _Report, display: Display
 ) -> dict[int, Translation]:
-    """The translations by the identity of the sentence; `texts` are sentences with their lines.
+    """The translations by the identity of the sentence; `texts` are sentences with their lines in the document.
 
     Raises:
         UserError: the engine refuses every sentence.
     """
+    requests = [Request(each.text, number, f"{name}:{line}") for number, (each, line) in enumerate(texts, 1)]
     translated: dict[int, Translation] = {}
-    translate = partial(engine.translate, scored=False, terms=terms)
     done = 0
-    for group in portions(iter(texts)):
-        lines = [sentence.text for sentence, _ in group]
-        try:
-            results: list[Translation | None] = [*translate(lines, decode, 1, done + 1, SENTENCE)]
-        except UserError:
-            results = []
-            for number, (sentence, line) in enumerate(group, done + 1):
-                try:
-                    results += translate([sentence.text], decode, 1, number, SENTENCE)
-                except UserError as fault:
-                    report.refused(line, fault)
-                    results.append(None)
-        for (sentence, line), result in zip(group, results, strict=True):
+    for group in portions(zip(texts, requests, strict=True)):
+        results = _of_group(engine, search, [request for _, request in group], report)
+        for ((sentence, line), _), result in zip(group, results, strict=True):
             if result is not None:
                 translated[id(sentence)] = result
-                report.add(line, sentence.text, result)
+                report.add(line, result)
         done += len(group)
         display.show("translating", done / len(texts), f"{done:,} of {len(texts):,} sentences")
     if not translated:
         report.refuse_all()
     return translated
+
+
+def _of_group(
+    engine: Engine, search: Search, requests: Sequence[Request], report: _Report
+) -> Sequence[Translation | None]:
+    """The translations of sentences; if the engine refuses one, each is translated by itself. None: it is refused."""
+    try:
+        return engine.translate(requests, search)
+    except UserError:
+        results: list[Translation | None] = []
+    for request in requests:
+        try:
+            results += engine.translate([request], search)
+        except UserError as fault:
+            report.refused(request, fault)
+            results.append(None)
+    return results

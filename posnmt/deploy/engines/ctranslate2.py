@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,10 @@ from posnmt.base.parallel.cores import cores
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
-from posnmt.translate.mending import mended
-from posnmt.translate.omissions import with_omissions
-from posnmt.translate.options import refuse_unserved
-from posnmt.translate.parts import in_parts
-from posnmt.translate.protect import protect
+from posnmt.translate.engine import Engine
+from posnmt.translate.requests import Part, Search
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.several import as_trained, most_learned, most_together
 from posnmt.translate.subwords import output_limit
-from posnmt.translate.terms import Terms
-from posnmt.translate.translations import Translation, as_text
-from posnmt.translate.translator import refuse_longer, refuse_too_long
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 """posnmt's name of a precision → CTranslate2's."""
@@ -40,24 +32,8 @@ COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
-SERVES = frozenset(
-    [
-        *("beam", "length_penalty", "max_ratio", "max_extra", "max_source", "split", "complete", "protect"),
-        *("allow_unk", "positions", "mbr", "batch", "precision", "nbest"),
-    ]
-)
-"""What CTranslate2 has of posnmt's search."""
 
-HERE, TO_TORCH = "CTranslate2 here", "leave it out, or translate the run with --engine torch"
-"""The engine in messages, and what to do about what it does not serve."""
-
-TOO_LONG = (
-    "split the line (decode.split=auto), export with a larger --positions, or translate the run with --engine torch"
-)
-"""What to do about a line that is longer than a position table."""
-
-
-class CTranslate2Engine:
+class CTranslate2Engine(Engine):
     """A CTranslate2 model of a posnmt run, on a GPU if CTranslate2 sees one.
 
     Args:
@@ -65,14 +41,22 @@ class CTranslate2Engine:
         text: the text pipeline of the run.
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         precision: of the products, `fp32` or `int8`.
-        trained: subwords of the longest source sentence in training; None: not known.
-        several: the shares of training sources with at least 1, 2, … sentences; None: not known.
+        trained, several: see `Engine`.
 
     Attributes:
-        name, serves: see `posnmt.translate.command.Engine`.
+        name, serves: see `Engine`.
     """
 
-    serves = SERVES
+    who, instead = "CTranslate2 here", "leave it out, or translate the run with --engine torch"
+    shorten = (
+        "split the line (decode.split=auto), export with a larger --positions, or translate the run with --engine torch"
+    )
+    serves = frozenset(
+        [
+            *("beam", "length_penalty", "max_ratio", "max_extra", "max_source", "split", "complete", "protect"),
+            *("allow_unk", "positions", "mbr", "batch", "precision", "nbest"),
+        ]
+    )
 
     def __init__(
         self,
@@ -85,10 +69,8 @@ class CTranslate2Engine:
     ) -> None:
         import ctranslate2
 
-        self.aligns = False
         self.text, self.longest, self.trained, self.several = text, longest, trained, several
         self.name = f"CTranslate2 {ctranslate2.__version__}"
-        self.notes: list[str] = []
         self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
         self._ids = {piece: number for number, piece in enumerate(self._target)}
         device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
@@ -97,72 +79,10 @@ class CTranslate2Engine:
             str(folder), device=device, compute_type=COMPUTE_TYPES[precision], **threads
         )
 
-    def translate(
-        self,
-        lines: Sequence[str],
-        decode: Decode,
-        nbest: int = 1,
-        first_line: int = 1,
-        name: str = "input",
-        scored: bool = True,
-        prefixes: Sequence[str] = (),
-        terms: Terms | None = None,
-        aligned: bool = False,
-        documents: Sequence[str | None] = (),
-    ) -> list[Translation]:
-        """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
-
-        Args:
-            scored: whether to compute probabilities; otherwise they are those that CTranslate2 searched by, of whole
-                outputs alone, and NaN from greedy search.
-
-        Raises:
-            UserError: what this engine does not serve.
-        """
-        asked = {"prefix": len(prefixes) > 0, "terms": terms is not None, "alignments": aligned}
-        refuse_unserved(HERE, self.serves, decode, [name for name, is_asked in asked.items() if is_asked], TO_TORCH)
-        together, decode = most_together(decode, self.several), as_trained(decode)
-        translations = self._translate(lines, decode, together, nbest, first_line, name, scored)
-        if decode.complete != "mend":
-            return translations
-
-        def again(places: Sequence[int], changed: Decode) -> list[Translation]:
-            return self._translate([lines[place] for place in places], changed, 1, nbest, first_line, name, scored)
-
-        return mended(lines, translations, self.text.source, decode, prefixes, again)
-
-    def _translate(
-        self,
-        lines: Sequence[str],
-        decode: Decode,
-        together: int,
-        nbest: int,
-        first_line: int,
-        name: str,
-        scored: bool,
-    ) -> list[Translation]:
-        """The translations of lines as `translate` has them, none of them mended; `together`: as of `in_parts`."""
-        encoded = self.text.source.encode(list(lines))
-        refuse_longer(encoded, decode.max_source, first_line, name)
-        parts = in_parts(lines, encoded, self.text.source, decode, self.trained, together)
-        refuse_too_long(parts.longest, self.longest[0], first_line, name, TOO_LONG)
-        protected = protect(parts, self.text.source, decode)
-        flat = protected.parts.flat
-        places = [number for number, ids in enumerate(flat) if ids]
-        searched = self._hypotheses([flat[n] for n in places], decode, scored or decode.mbr > 0)
-        of_place = dict(zip(places, searched, strict=True))
-        hypotheses = [of_place.get(number, []) for number in range(len(flat))]
-        translations = as_text(self.text, flat, hypotheses, decode, nbest)
-        translations = protected.restored(translations, self.text.target, None)
-        score = partial(self.score, batch=decode.batch)
-        learned = most_learned(self.several)
-        translations = with_omissions(protected, translations, decode, self.text, score, None, learned)
-        return parts.joined(translations, decode)
-
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
     ) -> list[float]:
-        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        """See `Engine.score`."""
         return [sum(row) for row in self._score_tokens(sources, targets, batch)]
 
     def _score_tokens(
@@ -176,6 +96,19 @@ class CTranslate2Engine:
             self._pieces(sources), written, max_batch_size=batch, batch_type="tokens", max_input_length=0
         )
         return [list(result.log_probs) for result in results]
+
+    def hypotheses(self, parts: Sequence[Part], search: Search) -> list[list[Hypothesis]]:
+        """The hypotheses of each part, best first; a part without subwords has none.
+
+        Without `scored`, subwords have no log-probabilities. Those of hypotheses are the ones that CTranslate2 searched
+        by, and NaN from greedy search.
+        """
+        places = [place for place, part in enumerate(parts) if part.ids]
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        searched = self._hypotheses([parts[place].ids for place in places], search.decode, search.scored)
+        for place, hypotheses in zip(places, searched, strict=True):
+            found[place] = hypotheses
+        return found
 
     def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
         """The hypotheses of each source."""

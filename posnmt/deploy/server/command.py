@@ -107,7 +107,7 @@ def described(models: Sequence[Model]) -> Iterator[str]:
     """A line for each model, and a note where languages do not decide between two."""
     pairs: dict[tuple[str, str], str] = {}
     for model in models:
-        yield f"{model.name}: {model.source} to {model.target}, {model.engine_name}"
+        yield f"{model.name}: {model.source} to {model.target}, {model.engine.name}"
         first = pairs.setdefault((model.source, model.target), model.name)
         if first != model.name:
             yield f"note: requests for {model.source} to {model.target} go to {first}, others name {model.name}"

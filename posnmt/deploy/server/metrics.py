@@ -38,7 +38,7 @@ class Metrics:
         def observe(batch: Batch, seconds: float) -> None:
             self.lines.labels(model).inc(batch.count)
             self.characters.labels(model).inc(
-                sum(len(job.lines[number]) for job, numbers in batch.parts.items() for number in numbers)
+                sum(len(job.requests[number].line) for job, numbers in batch.parts.items() for number in numbers)
             )
             self.batch_lines.labels(model).observe(batch.count)
             self.batch_seconds.labels(model).observe(seconds)

@@ -20,7 +20,7 @@ from posnmt.deploy.server.queue import Queue
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.worker import Worker
 from posnmt.run.run import Run
-from posnmt.translate.command import Engine
+from posnmt.translate.engine import Engine
 from posnmt.translate.engines import choose
 from posnmt.translate.options import EVERYTHING, refuse_unserved
 
@@ -74,7 +74,6 @@ class Model:
     Attributes:
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
         sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
-        engine_name: the program that computes.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Model:
     trained: dict[str, dict[str, int]] | None
     sentences_per_line: dict[str, list[float]] | None
     engine: Engine
-    engine_name: str
     decode: Decode
     queue: Queue
     worker: Worker
@@ -120,10 +118,9 @@ def load(
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])
     if marks:
         loaded.text = loaded.text.marked(mark_for(target, marks, "--languages"))
-    worker = Worker(choice.name, loaded, decode, queue, metrics.observe(choice.name, queue))
-    name = getattr(loaded, "name", "PyTorch")
+    worker = Worker(choice.name, loaded, queue, metrics.observe(choice.name, queue))
     lengths, several = about["training_lengths"], about["sentences_per_line"]
-    return Model(choice.name, source, target, about["system"], lengths, several, loaded, name, decode, queue, worker)
+    return Model(choice.name, source, target, about["system"], lengths, several, loaded, decode, queue, worker)
 
 
 class Models:

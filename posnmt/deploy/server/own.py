@@ -14,7 +14,7 @@ from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, Translated, warnings
-from posnmt.translate.command import facts, hypothesis_records, source_words
+from posnmt.translate.records import facts, hypothesis_records, source_words
 
 
 class Asked(Body):
@@ -196,7 +196,7 @@ def routes(service: Service) -> APIRouter:
                 "source": model.source,
                 "target": model.target,
                 "system": model.system,
-                "engine": model.engine_name,
+                "engine": model.engine.name,
                 "trained": model.trained,
                 "sentences_per_line": model.sentences_per_line,
                 "beam": model.decode.beam,
@@ -228,13 +228,13 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
     target = model.engine.text.target
     lines = [
         {
-            "source": line,
+            "source": translation.request.line,
             "source_subwords": len(translation.source),
             "longest_part": translation.longest_part,
-            **facts(line, translation),
+            **facts(translation),
             "source_words": source_words(translation),
             "hypotheses": hypothesis_records(translation, target),
         }
-        for line, translation in zip(text.lines, text.translations, strict=True)
+        for translation in text.translations
     ]
     return {"text": text.text(), "lines": lines}

@@ -15,6 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any
 
+from posnmt.translate.requests import Request, Search
 from posnmt.translate.translations import Translation
 
 OVERHEAD = 20
@@ -32,44 +33,27 @@ class Full(Exception):
         self.seconds = seconds
 
 
-@dataclass(frozen=True)
-class Search:
-    """How lines are searched; lines that are searched alike are translated together.
-
-    Attributes:
-        options: settings of `decode` that are others than the model's, with their names.
-        nbest: hypotheses of each line.
-        scored: whether probabilities are computed.
-        aligned: whether words are linked to those of the line.
-    """
-
-    options: tuple[tuple[str, Any], ...] = ()
-    nbest: int = 1
-    scored: bool = False
-    aligned: bool = False
-
-
 @dataclass(eq=False)
 class Job:
-    """The lines of one request; `future` has their translations in order."""
+    """The lines of one client's request; `future` has their translations in order."""
 
-    lines: Sequence[str]
-    search: Search = Search()
+    requests: Sequence[Request]
+    search: Search
     future: Future[list[Translation]] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        self.waiting = deque(range(len(self.lines)))
+        self.waiting = deque(range(len(self.requests)))
         self.results: dict[int, Translation] = {}
 
     def cost(self, number: int) -> int:
         """The characters that a line counts for."""
-        return len(self.lines[number]) + OVERHEAD
+        return len(self.requests[number].line) + OVERHEAD
 
     def finish(self, numbers: Sequence[int], translations: Sequence[Translation]) -> None:
         """Add the translations of some lines."""
         self.results.update(zip(numbers, translations, strict=True))
-        if len(self.results) == len(self.lines):
-            self._end(self.future.set_result, [self.results[number] for number in range(len(self.lines))])
+        if len(self.results) == len(self.requests):
+            self._end(self.future.set_result, [self.results[number] for number in range(len(self.requests))])
 
     def fail(self, error: Exception) -> None:
         """End the job by an error."""
@@ -140,11 +124,11 @@ class Queue:
         Raises:
             Full: its lines would pass the limit, or wait too long at the present speed.
         """
-        if not job.lines:
+        if not job.requests:
             job.finish([], [])
             return
         with self._changed:
-            cost = sum(map(job.cost, range(len(job.lines))))
+            cost = sum(map(job.cost, range(len(job.requests))))
             late = self.speed is not None and self.size > self.patience * self.speed
             if self.size and (self.size + cost > self.limit or late):
                 raise Full(min(self.size / self.speed, 2 * self.patience) if self.speed else 1.0)

@@ -16,10 +16,11 @@ from posnmt.data.lines import checked_lines
 from posnmt.deploy.server.clients import Keys, Rate
 from posnmt.deploy.server.languages import Undecided, detect_among, match
 from posnmt.deploy.server.models import Model, Models
-from posnmt.deploy.server.queue import Full, Job, Search
+from posnmt.deploy.server.queue import Full, Job
 from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translations import Translation, kept_badly
 
 WARNING = "X-Posnmt-Warning"
@@ -37,14 +38,12 @@ class Translated:
     """A text and its translation.
 
     Attributes:
-        lines: of the text.
-        ends: line ends between them.
-        translations: of the lines.
+        translations: of its lines.
+        ends: the line ends between them.
     """
 
-    lines: list[str]
-    ends: list[str]
     translations: list[Translation]
+    ends: list[str]
 
     def text(self, rank: int = 0) -> str:
         """The text of the lines' best translations, or of the next ones; the best where a line has fewer."""
@@ -55,7 +54,7 @@ class Translated:
     @property
     def source(self) -> str:
         """The text that was translated."""
-        return join(self.lines, self.ends)
+        return join([each.request.line for each in self.translations], self.ends)
 
     def alternatives(self, count: int) -> list[str]:
         """Up to so many other translations, best first."""
@@ -143,8 +142,7 @@ class Service:
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
         others = {name: value for name, value in {**options, "beam": width}.items() if value is not None}
-        unlike = sorted((name, value) for name, value in others.items() if value != getattr(model.decode, name))
-        return Search(tuple(unlike), nbest, scored, aligned)
+        return Search(model.decode.model_copy(update=others), nbest, scored, aligned)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search
@@ -165,11 +163,11 @@ class Service:
         if longest > settings.line_characters:
             what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
             raise Refusal(413, f"{what}; write a sentence a line")
-        job = Job(lines, search)
+        job = Job(numbered(lines, "text"), search)
         self._add(client, size, model, job)
         translations = iter(await self._wait(request, model, job))
         self._used[client if self.keys else EVERYBODY] += size
-        return [Translated(each, ends, [next(translations) for _ in each]) for each, ends in parts]
+        return [Translated([next(translations) for _ in each], ends) for each, ends in parts]
 
     def used(self, client: str) -> int:
         """Characters translated for a client since the start; where there are no keys, for everybody."""

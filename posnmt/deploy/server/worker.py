@@ -10,10 +10,8 @@ from collections.abc import Callable
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
-from posnmt.config.schema import Decode
 from posnmt.deploy.server.queue import Batch, Job, Queue
-from posnmt.translate.command import Engine
-from posnmt.translate.translations import Translation
+from posnmt.translate.engine import Engine
 
 
 class Worker(threading.Thread):
@@ -23,11 +21,9 @@ class Worker(threading.Thread):
         observe: is given each batch and its seconds.
     """
 
-    def __init__(
-        self, name: str, engine: Engine, decode: Decode, queue: Queue, observe: Callable[[Batch, float], None]
-    ) -> None:
+    def __init__(self, name: str, engine: Engine, queue: Queue, observe: Callable[[Batch, float], None]) -> None:
         super().__init__(name=f"translate {name}", daemon=True)
-        self.engine, self.decode, self.queue, self.observe = engine, decode, queue, observe
+        self.engine, self.queue, self.observe = engine, queue, observe
 
     def run(self) -> None:
         """Translate until the queue is closed and empty."""
@@ -43,8 +39,8 @@ class Worker(threading.Thread):
     def _translate(self, batch: Batch) -> None:
         """Translate a batch; if it fails, the lines of each request by themselves, so that the fault stays with one."""
         try:
-            lines = [job.lines[number] for job, numbers in batch.parts.items() for number in numbers]
-            translations = iter(self._search(batch, lines, 1))
+            requests = [job.requests[number] for job, numbers in batch.parts.items() for number in numbers]
+            translations = iter(self.engine.translate(requests, batch.search))
         except Exception:
             for job, numbers in batch.parts.items():
                 self._translate_alone(batch, job, numbers)
@@ -54,8 +50,7 @@ class Worker(threading.Thread):
 
     def _translate_alone(self, batch: Batch, job: Job, numbers: list[int]) -> None:
         try:
-            lines = [job.lines[number] for number in numbers]
-            job.finish(numbers, self._search(batch, lines, numbers[0] + 1))
+            job.finish(numbers, self.engine.translate([job.requests[number] for number in numbers], batch.search))
         except Exception as error:
             if fault := plugins.fault(error):
                 print(f"error: {fault.line()}", file=sys.stderr)
@@ -63,8 +58,3 @@ class Worker(threading.Thread):
                 traceback.print_exc()
             self.queue.drop(job)
             job.fail(error)
-
-    def _search(self, batch: Batch, lines: list[str], first: int) -> list[Translation]:
-        search = batch.search
-        decode = self.decode.model_copy(update=dict(search.options))
-        return self.engine.translate(lines, decode, search.nbest, first, "text", search.scored, aligned=search.aligned)

@@ -13,6 +13,7 @@ from posnmt.evaluation.show.lines import MOST_WORDS, Lines, chosen, dev_of, read
 from posnmt.evaluation.show.page import Page, files_of
 from posnmt.evaluation.show.sections import Sentence, Shown
 from posnmt.run.run import Run
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import Positions
 
@@ -98,7 +99,8 @@ def _shown(
     """What is drawn of one run, and what was left out."""
     targets = lines.targets
     if targets is None:
-        targets = [each.text for each in translator.translate(lines.sources, run.config.decode, scored=False)]
+        search = Search(run.config.decode, scored=False)
+        targets = [each.text for each in translator.translate(numbered(lines.sources), search)]
     positions = collect(translator, run, lines.sources, targets, length)
     drawn: list[Sentence] = []
     too_long = 0

@@ -18,7 +18,8 @@ from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES
 from posnmt.run.run import Run
 from posnmt.translate.distances import Sums, mass, mean
-from posnmt.translate.translator import Translator, trained_model
+from posnmt.translate.runs import trained_model
+from posnmt.translate.translator import Translator
 from posnmt.translate.values import AttentionMap, TrainedTokens
 from posnmt_position.seam import Span
 from tests.support import tiny
