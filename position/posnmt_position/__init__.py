@@ -6,12 +6,13 @@
 from posnmt_position.errors import PositionError
 from posnmt_position.options import Options, option
 from posnmt_position.registry import SCHEMES, check, create
-from posnmt_position.seam import LayeredScheme, LayerPosition, LayerPositions, Scheme, Span, Stack, join
+from posnmt_position.seam import CrossSpan, LayeredScheme, LayerPosition, LayerPositions, Scheme, Span, Stack, join
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SCHEMES",
+    "CrossSpan",
     "LayerPosition",
     "LayerPositions",
     "LayeredScheme",
