@@ -13,12 +13,13 @@ from torch.nn.functional import softplus
 
 from posnmt.base.errors import UserError
 from posnmt.model.attention import CrossAttention
+from posnmt.model.kernels.operands import Attention
 from posnmt.model.positions import SCHEMES, scheme_class
 from posnmt.run.resolve import load
 from posnmt.translate.attention import attend_pair
 from posnmt_position import LayerPosition, Options, PositionError, Scheme, Stack, create
 from posnmt_position.registry import crossing
-from posnmt_position.seam import CrossSpan, LayerPositions, nearest
+from posnmt_position.seam import CrossSpan, LayerPositions, Span, nearest
 from posnmt_position.testing import check_scheme
 
 STACK = Stack(d_model=12, heads=3, layers=2, causal=False, max_length=64, cross=True)
@@ -159,6 +160,15 @@ def test_real_offsets_tell_target_tokens_apart_that_whole_ones_do_not():
         terms = create(name, STACK).double().layer(0).logits(q.add(1.0), q.new_zeros(1, 3, 5, 4), span)
         terms = terms.expand(1, 3, 2, 5)
         assert torch.equal(terms[:, :, 0], terms[:, :, 1]) == are_equal, name
+
+
+def test_no_kernel_for_diagonals_computes_it():
+    """Vectors for clipped distances are a kernel's where offsets are constant along diagonals."""
+    view, q = LayerPositions([create("relative", STACK).layer(0)]), torch.zeros(1, 3, 4, 4)
+    spans = [Span(0, 4, q.device), CrossSpan(0, 4, q.device, None, 4)]
+    vectors = [Attention(q, q, q, view, span, None, False, 0.0).distance_vectors for span in spans]
+    assert vectors[0] is not None
+    assert vectors[1] is None
 
 
 def test_attention_that_is_recorded_has_the_positions():

@@ -134,14 +134,13 @@ def loss_after(cross, lengths, updates=60):
 
 
 def test_positions_in_attention_to_the_source_learn_a_diagonal_sooner():
-    """With the right ratio they learn it, and with a wrong one they do not help so much."""
+    """With the right ratio they learn it, and with a wrong one they do not help."""
     without, right, wrong = (
         loss_after([], (1, 2)),
         *(loss_after([{"scheme": "relative"}], each) for each in ((1, 2), (1, 1))),
     )
     assert right < 0.2
-    assert without > 1.0
-    assert right < wrong
+    assert min(without, wrong) > 1.2
 
 
 @pytest.mark.slow
