@@ -1,7 +1,7 @@
 """Checks for position schemes: `check_scheme(MyScheme)` tests a scheme of any package, without pytest.
 
 A scheme that passes can be used in a configuration: it trains, translates step by step and with beams, supports long
-inputs in blocks, and is stored and packed like those of posnmt. The test of its equation is not included.
+inputs in blocks, and is stored and packed like those of posnmt. Its equation is not tested.
 
 `posnmt_position.testing` has the checks that apply to any Transformer; here are those of what posnmt adds.
 

@@ -95,7 +95,7 @@ class BareDistance(Scheme):
         return []
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Let the bias be constant beyond `reach`; there are no groups, and asked for some nothing changes."""
+        """Let the bias be constant beyond `reach`. A bias has no groups: with `group`, nothing changes (False)."""
         if group is not None:
             return False
         self.view.reach = reach
@@ -293,7 +293,7 @@ class T5Bias(Scheme):
         return []
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Let the bias be constant beyond `reach`; there are no groups, and asked for some nothing changes."""
+        """Let the bias be constant beyond `reach`. A bias has no groups: with `group`, nothing changes (False)."""
         if group is not None:
             return False
         self.view.reach = reach

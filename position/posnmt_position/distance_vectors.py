@@ -29,5 +29,5 @@ class ByDistanceVectors(LayerPosition):
     """A view whose `logits` and `values` are the terms of such vectors."""
 
     def distance_vectors(self) -> DistanceVectors:
-        """The vectors; `logits` is what those on the keys add, and `values` what those on the values add."""
+        """The vectors. `logits` returns the terms of those on the keys, `values` the terms of those on the values."""
         raise NotImplementedError(f"{type(self).__name__} must define distance_vectors")

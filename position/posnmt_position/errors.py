@@ -11,7 +11,7 @@ LONGEST_SHOWN = 200
 
 
 class PositionError(ValueError):
-    """A mistake of whoever uses a scheme, described in one line.
+    """A mistake in the use of a scheme, described in one line.
 
     Args:
         what: what is wrong, with the rule and the value.
@@ -25,7 +25,7 @@ class PositionError(ValueError):
 
 
 def quoted(value: Any) -> str:
-    """A value as Python writes it, cut where it would fill the screen."""
+    """A value as Python writes it, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 

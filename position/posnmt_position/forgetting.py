@@ -1,4 +1,4 @@
-"""FoX, the Forgetting Transformer: each token decides how much of what is before it is forgotten (Lin et al. 2025)."""
+"""FoX, the Forgetting Transformer: each token decides how much of the text before it is forgotten (Lin et al. 2025)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ForgetGate(LayerPosition):
     """The logit term `D_ij = sum_{l=j+1}^{i} log f_l`, with the gate `f_l = sigmoid(w x_l + b)` of each head.
 
     (Lin et al. 2025, section 3.) x is the input of the layer's self-attention. The paper is about decoders. In an
-    encoder, where a key may be to the right, the sum is over the same tokens for i and j exchanged:
+    encoder a key can be to the right of its query; then the sum is that of i and j exchanged:
     `D_ij = D_ji = sum_{l=i+1}^{j} log f_l`. Padding at the end of a row is never between two words.
 
     The sums are computed in float32 at least. At first w is small and b = 0, so that f is about 1/2.
@@ -42,7 +42,7 @@ class ForgetGate(LayerPosition):
 
 
 class Fox(LayeredScheme):
-    """`e_ij = q_i k_j + sum log f_l` over the tokens between (Lin et al. 2025): see `ForgetGate`. A gate a layer."""
+    """`e_ij = q_i k_j + sum log f_l` over the tokens between (Lin et al. 2025): see `ForgetGate`, one a layer."""
 
     not_cross = "forgets the words between a query and a key, which are in one sentence"
 

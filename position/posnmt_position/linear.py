@@ -1,8 +1,8 @@
 """Linear layers for training in bfloat16 on a CPU, whose products have few different sizes.
 
 For bfloat16, oneDNN compiles code for each size of a product, and keeps the code of the last 1,024 sizes. Batches of
-sentences hardly ever have the same size, so that the code of nearly every product would be compiled anew, which takes
-milliseconds, where the product itself takes a fraction of one. Here the rows of a product are rounded up with zeros.
+sentences hardly ever have the same size, so code would be compiled for nearly every product. That takes milliseconds,
+and the product itself a fraction of one. Here the rows of a product are rounded up with zeros.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def rounded(rows: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class _Rounded(torch.autograd.Function):
-    """A linear layer on rounded rows, forward and backward; gradients have the types of what they belong to."""
+    """A linear layer on rounded rows, forward and backward; each gradient has the type of its tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:

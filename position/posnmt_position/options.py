@@ -38,7 +38,7 @@ def option(default: Any, help: str = "", *, min_length: int = 0, **limits: float
     """A field of `Options`.
 
     Args:
-        default: its value where none is given.
+        default: its value if none is given.
         help: what it means; `posnmt systems --parts` and the documentation show it.
         min_length: of a tuple.
         limits: of a number, or of each number of a tuple: `ge`, `gt`, `le`, `lt`, `multiple_of`.
@@ -52,8 +52,8 @@ def option(default: Any, help: str = "", *, min_length: int = 0, **limits: float
 class Options:
     """The options of a scheme. A subclass needs no decorator.
 
-    True is no number, 1 is no boolean, and a text is neither. A whole number is accepted as any number, and a list as a
-    tuple. NumPy's numbers are numbers.
+    True is not a number, 1 is not a boolean, and a text is neither. A field of type float accepts a whole number, and
+    one of type tuple a list. NumPy's numbers count as numbers.
     """
 
     def __init_subclass__(cls) -> None:
@@ -63,7 +63,7 @@ class Options:
         """Check the values, and convert them to the types of their fields.
 
         Raises:
-            PositionError: a value is none of its field; all at once.
+            PositionError: values that do not fit their fields; all of them in one error.
         """
         if faults := self.faults(type(self).__qualname__, vars(self)):
             raise PositionError("\n".join(faults))
@@ -98,7 +98,7 @@ class Options:
 
 
 def _broken(value: Any, kind: Any, field: dataclasses.Field[Any]) -> Iterator[tuple[str, str]]:
-    """The rules that a value does not keep: (place inside the value, sentence)."""
+    """The rules that a value breaks: (place inside the value, sentence)."""
     fitting = [each for each in _alternatives(kind) if _fits(value, each)]
     if not fitting:
         words = " or ".join(_words(each) for each in _alternatives(kind) if each is not NoneType)
@@ -113,7 +113,7 @@ def _broken(value: Any, kind: Any, field: dataclasses.Field[Any]) -> Iterator[tu
 
 
 def _beyond(value: Any, kind: type, limits: Mapping[str, Any]) -> str | None:
-    """The first limit that a number does not keep."""
+    """The first limit that a number breaks."""
     if kind is float and not _is_finite(value):
         return f"Input should be a finite number, got {quoted(value)}"
     for name, (words, holds) in _LIMITS.items():
@@ -134,7 +134,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type that is no union; its limits are not looked at."""
+    """Whether a value has a type, which is not a union. Limits are not checked."""
     if get_origin(kind) is Literal:
         return any(type(value) is type(each) and value == each for each in get_args(kind))
     if get_origin(kind) is tuple:

@@ -1,7 +1,7 @@
 """The random number generator of a forward pass, for dropout and for schemes that randomise positions.
 
-A batch on a CPU is computed in parts by several threads (`train/gradients.py`). Each part has its own generator, so
-that its random numbers do not depend on the timing of other threads.
+A batch on a CPU is computed in parts by several threads (`posnmt.training.gradients`). Each part has its own generator,
+so that its random numbers do not depend on the timing of other threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a view may state of itself for people to read (`posnmt show`), beside the hooks, which say what it adds.
+"""What a view can show to people (`posnmt show`), beside the hooks, which change the model's output.
 
-No view needs these methods, and neither attention nor layers call them. A scheme of any package that has one of them is
-shown like those of posnmt.
+These methods are optional, and neither attention nor layers call them. If a scheme of another package has one of them,
+it is shown like the schemes of posnmt.
 
 Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d model width.
 """
@@ -17,7 +17,7 @@ from posnmt_position.seam import Span
 
 @runtime_checkable
 class Penalising(Protocol):
-    """A view whose `refine` weights position features by what it reads of the words."""
+    """A view whose `refine` multiplies position features by penalties that depend on the words."""
 
     def penalties(self, before: Tensor, after: Tensor) -> Tensor:
         """[B,T,d] between 0 and 1, from the arguments of `refine`."""
@@ -26,7 +26,7 @@ class Penalising(Protocol):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A view whose `logits` counts tokens between query and key by what it reads of the words."""
+    """A view whose `logits` counts the tokens between query and key, each with a share that depends on the words."""
 
     def counted(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] how far each key is from each query, in tokens, from the arguments of `logits`."""

@@ -46,9 +46,9 @@ Choice = tuple[str, Mapping[str, Any]]
 """The name of a scheme, and its options; a list called `layers` among these names the layers that have it."""
 
 Found = Callable[[str], AbstractContextManager[type[Scheme]]]
-"""A context with the class of a scheme, in which everything is done that runs the scheme's own code.
+"""A context that has the class of a scheme of some name. All code of the scheme runs inside it.
 
-Raises PositionError, and whatever it makes of an exception inside it.
+It raises PositionError if there is no such scheme. It may turn an exception of the scheme's code into another one.
 """
 
 
@@ -158,7 +158,7 @@ def crossing() -> list[str]:
 
 
 def _misplaced(kind: type[Scheme], layers: Sequence[Any], count: int) -> Iterator[str]:
-    """What is wrong with the layers that are to have a scheme, in a stack of `count` layers."""
+    """What is wrong with the `layers` of a choice, in a stack of `count` layers."""
     if not layers:
         yield "the list is empty; name a layer, or leave layers out for all of them"
     for layer in dict.fromkeys(layers):

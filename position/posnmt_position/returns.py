@@ -1,4 +1,4 @@
-"""What the methods of a scheme and of its views return, tried on a few tokens: a wrong shape is named where it arises.
+"""What the methods of a scheme and of its views return for a few tokens: those that return something wrong are named.
 
 Shapes are those of `seam`.
 """
@@ -16,7 +16,7 @@ from posnmt_position.seam import CrossSpan, LayerPosition, LayerPositions, Schem
 ROWS, TOKENS = 2, 3
 
 APART = ("reads", "keep", "allows", "refine")
-"""What attention to the source does not ask of a view."""
+"""Methods of a view that attention to the source does not call."""
 
 Expected = tuple[str, Callable[[Any], bool]]
 """What a method must return, in words, and whether a value is that."""
@@ -26,7 +26,7 @@ Expected = tuple[str, Callable[[Any], bool]]
 def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | None]]:
     """A sentence for each method that returns something wrong, and `file:line` of the method.
 
-    The methods are called with zeros. The generators of random numbers are as before when all faults have been read.
+    The methods are called with zeros. Random number generators are restored after the last fault.
     """
     device = next((each.device for each in scheme.parameters()), torch.empty(0).device)
     x = torch.zeros(ROWS, TOKENS, stack.d_model, device=device)

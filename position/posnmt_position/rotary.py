@@ -35,7 +35,7 @@ class Rotation(LayerPosition):
         return rotated(q, of_queries), rotated(k, of_keys)
 
     def turned(self, positions: Tensor, kind: torch.dtype) -> Tensor:
-        """For queries and for keys at positions [T], what `rotated` takes, for vectors of a type."""
+        """The turns of queries and of keys at positions [T], in the form that `rotated` takes for vectors of a type."""
         places = torch.arange(0, self.width, 2, device=positions.device, dtype=torch.float64) / self.width
         turns = self.turns(positions.to(torch.float64)[:, None] / self.factor, places)
         turns = turns.to(torch.promote_types(kind, torch.float32))
@@ -79,7 +79,7 @@ class DecayingRotation(Rotation):
 
 
 class PartlyInterpolatedRotation(Rotation):
-    """YaRN (Peng et al. 2023, section 3): frequencies divided by s as far as they turn seldom in the trained length L.
+    """YaRN (Peng et al. 2023, section 3): frequencies with few turns in the trained length L are divided, by s at most.
 
     `r = L theta / (2 pi)` is the number of turns; `theta' = (1 - g) theta / s + g theta`, g = 0 for r < 1, 1 for r > 32
     and linear between (eq. 17-20; alpha and beta as published). Queries and keys are multiplied by `0.1 ln s + 1`, so
@@ -107,7 +107,7 @@ class PartlyInterpolatedRotation(Rotation):
 
 
 SELDOM, OFTEN = 1, 32
-"""Turns in the trained length: YaRN divides the frequencies of pairs with fewer fully, those of pairs with more not."""
+"""Turns in the trained length: YaRN divides a frequency by s if it has fewer than SELDOM, by 1 if more than OFTEN."""
 
 
 class ClippedRotation(LayerPosition):
@@ -118,8 +118,8 @@ class ClippedRotation(LayerPosition):
     tokens, `|i // G - j // G|` (SelfExtend: Jin et al. 2024, section 3.2). Both were published for decoders; to the
     right of a query an encoder has the mirror image.
 
-    The product of unrotated queries and keys, which attention adds, is subtracted, so that one product of rotated
-    queries and keys for near keys and one for each side of far keys remain.
+    The product of unrotated queries and keys, which attention adds, is subtracted here. What remains are products of
+    rotated queries and keys: one for near keys, and one for the far keys of each side.
 
     Args:
         rotation: of the distances.
@@ -146,7 +146,7 @@ class ClippedRotation(LayerPosition):
         return products - q @ k.transpose(-1, -2)
 
     def _far(self, span: Span) -> tuple[Tensor, Tensor, int]:
-        """Positions of queries [Tq] and keys [Tk] that are far from each other, and what the later side has more."""
+        """Positions of queries [Tq] and keys [Tk] for far pairs, and the number to add to those that come later."""
         if self.group is None:
             return torch.zeros_like(span.queries), torch.zeros_like(span.keys), self.reach_of_tokens
         queries, keys = span.queries // self.group, span.keys // self.group
@@ -217,7 +217,7 @@ class Rope(Scheme):
         return True
 
     def yarn(self, factor: float, trained: int) -> bool:
-        """Divide frequencies by parts from now on: see `PartlyInterpolatedRotation`."""
+        """Divide frequencies from now on, each by a number of its own: see `PartlyInterpolatedRotation`."""
         self.view = self.rotation = PartlyInterpolatedRotation(self.rotation, factor, trained)
         return True
 

@@ -172,10 +172,11 @@ class CrossSpan(Span):
     """The positions of attention to the source: target tokens are the queries, source tokens the keys.
 
     The query at target position i stands at the source position `ratio * i`. So `queries`, `offsets` and `diagonals`
-    are real numbers, in float64. They depend on the length of no target: a step has the offsets of training.
+    are real numbers, in float64. The length of the target has no part in them: a step has the offsets of training.
 
-    The hypotheses of a source share its keys. Their queries are one row, of the first hypothesis, then of the next
-    one: Tq = hypotheses x length. Positions are counted from the first token of each side, wherever others begin.
+    The hypotheses of a source share its keys. Their queries follow one another, those of the first hypothesis, then
+    those of the next: Tq = hypotheses x length. Positions count from the first token of each side, also where those of
+    self-attention are shifted.
 
     Attributes:
         lengths: [B] real tokens of each source; None: no source is padded.
@@ -242,10 +243,10 @@ class LayerPosition(nn.Module):
         return q, k
 
     def keep(self, x: Tensor, span: Span) -> Tensor | None:
-        """[B,H,T,m] what `logits` needs of each token's x beside its key; an override returns a tensor.
+        """[B,H,T,m] values of each token that `logits` needs beside its key; an override returns a tensor.
 
-        It is computed with the keys, once for each token, and cached beside them. `logits` reads that of all keys as
-        `span.kept[self]` [B,H,Tk,m]. The dimensions H and m may be 1.
+        They are computed with the keys, once for each token, and cached beside them. `logits` reads those of all keys
+        as `span.kept[self]` [B,H,Tk,m]. The dimensions H and m may be 1.
 
         Args:
             x: [B,T,d] the input of the layer's self-attention.
@@ -287,7 +288,7 @@ class LayerPosition(nn.Module):
 
         In a post-norm layer these are H and H', and the residual connection of the next sub-layer keeps `after` (C19a
         eq. 9). In a pre-norm layer, which C19a does not have, both are the outputs of layer normalisations in front of
-        sub-layers, and residual connections keep what these read.
+        sub-layers, and residual connections keep the inputs of these normalisations.
 
         Args:
             before: [B,T,d] the input of the layer's self-attention.
@@ -314,7 +315,7 @@ class Temperature:
 
     Attributes:
         trained: L.
-        causal: of a decoder.
+        causal: whether it is a decoder's.
     """
 
     trained: int
@@ -375,7 +376,7 @@ class Scheme(nn.Module):
         return False
 
     def yarn(self, factor: float, trained: int) -> bool:
-        """Divide the frequencies of rotation by parts, at inference; False if the scheme does not rotate.
+        """Divide the frequencies of a rotation, each by its own number, at inference; False if there is no rotation.
 
         Args:
             trained: tokens of the longest training sentence. See `Rope.yarn`.
@@ -388,7 +389,7 @@ class Scheme(nn.Module):
         Views may be replaced, so the views of a stack must be joined again.
 
         Args:
-            group: let them grow by 1 for so many tokens instead; for rotations only.
+            group: let longer distances grow by 1 for every `group` tokens instead; for rotations only.
         """
         return False
 
@@ -483,7 +484,7 @@ class LayerPositions:
         return (q if self.temperature is None else q * self.temperature.of(span).to(q.dtype)), k
 
     def keep(self, x: Tensor, span: Span) -> dict[LayerPosition, Tensor]:
-        """View -> what it keeps of the tokens of this call; an attention adds that of earlier calls.
+        """View -> what it keeps of the tokens of this call; attention puts what was kept in earlier calls before it.
 
         Raises:
             ValueError: an override returns None.
@@ -542,7 +543,7 @@ def is_offset_bias(view: LayerPosition) -> bool:
 
 
 def clashes(others: Collection[str], *names: str) -> list[str]:
-    """A refusal, for `Scheme.refuses`, for each of `names` that is among the other schemes of the list."""
+    """Refusals, for `Scheme.refuses`: a sentence for each of `names` that is among the other schemes of the list."""
     return [f"cannot stand beside {name} in one stack; choose one of them" for name in sorted({*names} & {*others})]
 
 

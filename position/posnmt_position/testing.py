@@ -1,7 +1,7 @@
 """Checks for position schemes: `check_scheme(MyScheme)` tests one of any package, without pytest.
 
-They run on a small Transformer of plain PyTorch. A scheme that passes trains, generates step by step and with beams,
-and is stored. The test of its equation is not included.
+They run on a small Transformer of plain PyTorch. A scheme that passes can be trained and stored, and can generate step
+by step and with beams. Its equation is not tested.
 
 Shapes: B rows, J source tokens, T target tokens, H heads, D width of a head, d model width.
 """

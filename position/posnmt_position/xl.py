@@ -73,7 +73,7 @@ class TransformerXL(LayeredScheme):
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Clip the distances of R; there are no groups, and asked for some nothing changes."""
+        """Clip the distances of R. They have no groups: with `group`, nothing changes (False)."""
         if group is not None:
             return False
         for view in self.layers:

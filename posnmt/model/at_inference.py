@@ -22,7 +22,7 @@ _SERVED = {
     "group": "the distances of rotations: rope and xpos",
     "temperature": "the self-attention of Transformers",
 }
-"""Change -> what it is of."""
+"""Change -> what it changes."""
 
 
 def change_positions(
@@ -61,7 +61,7 @@ def change_positions(
 def _change_schemes(
     model: TranslationModel, positions: Positions, lengths: tuple[int, int]
 ) -> Iterator[tuple[str, bool]]:
-    """Make the changes that schemes make, one after the other: the name of each, and whether it had an effect."""
+    """Change the schemes, one change after the other: the name of each, and whether it had an effect."""
     stacks = [model.source, model.target] if isinstance(model, OrderedTranslator) else []
     layers = model.config.encoder.layers, model.config.decoder.layers
     schemes = [

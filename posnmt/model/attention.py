@@ -18,7 +18,7 @@ _NO_POSITIONS = LayerPositions()
 
 
 class HeadProjection(nn.Linear):
-    """Queries, keys and values of all heads in one matrix [3d,d], each d rows of it H times D."""
+    """Queries, keys and values of all heads in one matrix [3d,d]: d rows for each of the three, D for each head."""
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[B,T,d] -> [B,T,3d]; `reads` [H,d] are the features that each head may project; None: all."""

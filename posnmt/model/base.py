@@ -106,15 +106,15 @@ class TranslationModel(nn.Module):
     def shift(self, source: int, target: int) -> bool:
         """Let positions begin at these numbers from now on, at inference; False if the model counts no positions.
 
-        All else stays, so what changes in its output is the effect of the index alone. A scheme of distances gives the
-        same output but for rounding.
+        Nothing else changes, so any other output is the effect of these numbers alone. With a scheme of distances the
+        output is the same but for rounding.
         """
         return False
 
     def learn_lengths(self, source: int, target: int) -> None:
-        """Read off the number of tokens in the training text of each side, end symbols included.
+        """Take over how many tokens the training text has on each side, end symbols included.
 
-        A model with positions in its attention to the source expects translations of this ratio; others ignore it.
+        A model with positions in its attention to the source reads their ratio; others ignore them.
         """
 
     @property

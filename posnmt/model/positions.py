@@ -44,7 +44,7 @@ def _as_scheme(offered: Any) -> type[Scheme]:
     """The class that a package offers as a scheme.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a scheme.
     """
     if not (isinstance(offered, type) and issubclass(offered, Scheme)):
         raise TypeError(f"{quoted(offered)} is no subclass of posnmt.position.Scheme")
@@ -55,7 +55,7 @@ def _as_scheme(offered: Any) -> type[Scheme]:
 
 @contextmanager
 def _found(name: str) -> Iterator[type[Scheme]]:
-    """A context with the class of a scheme; what its code raises is blamed on it (`posnmt_position.registry.Found`)."""
+    """A context with the class of a scheme; errors of its code name the scheme (`posnmt_position.registry.Found`)."""
     try:
         kind = scheme_class(name)
         with plugins.blaming("scheme", name):
@@ -106,7 +106,7 @@ def create(name: str, stack: Stack, **options: Any) -> Scheme:
 
 
 def limiting_setting(scheme: Scheme) -> str | None:
-    """What a larger `Scheme.longest` needs, as a configuration names it; None: nothing changes it."""
+    """The setting that raises `Scheme.longest`, as a configuration names it; None: there is none."""
     name = scheme.limited_by
     if name in {field.name for field in fields(Stack)}:
         return f"model.{name}"

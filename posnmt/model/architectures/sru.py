@@ -53,7 +53,7 @@ class RecurrentTransformer(Transformer):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> list[tuple[tuple[str, ...], str]]:
-        """An odd width that two directions cannot share, and an activation, which a recurrence has none of."""
+        """An odd width, which two directions cannot share, and an activation, since a recurrence has none."""
         faults = super().refuses(config, settings)
         if config.activation != "relu":
             what = f"sru has recurrences in place of activations; leave it out, got {config.activation}"

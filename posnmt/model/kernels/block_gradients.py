@@ -41,7 +41,7 @@ class Sums:
         kept: of what each view kept.
         tables: view -> of its table by offset.
         trained: of each parameter of the views.
-        on_keys, on_values: of the vectors for clipped distances; None where there are none.
+        on_keys, on_values: of the vectors for clipped distances; None: there are none.
     """
 
     def __init__(self, problem: Problem, saved: Sequence[Tensor]) -> None:
@@ -57,7 +57,7 @@ class Sums:
         self.on_keys, self.on_values = (None if each is None else next(remaining) for each in problem.vectors)
 
     def totals(self) -> Iterator[Tensor]:
-        """Each sum in the type of what it is the gradient of, in the order in which attention reads them."""
+        """The sums, each in the type of its tensor, in the order in which attention reads the tensors."""
         return (each.total.to(of.dtype) for each, of in zip(self._all, self._inputs, strict=True))
 
 
@@ -75,7 +75,7 @@ class Term(NamedTuple):
 
 
 class BlockGradients:
-    """The terms of blocks, from the gradient [G,Tq,D] of what all queries attended to.
+    """The terms of blocks, from the gradient [G,Tq,D] of the attended values of all queries.
 
     Autograd differentiates the terms of the views, and nothing else.
     """
@@ -125,7 +125,7 @@ class BlockGradients:
         return torch.bmm(d_output, self.blocks.v[:, block.keys].mT, out=self.blocks.buffer(block, 0))
 
     def _add_value_terms(self, block: Block, weights: Tensor, d_output: Tensor, d_weights: Tensor) -> list[Term]:
-        """Add to `d_weights` what the views' value terms do, and return their parameters' terms."""
+        """Add the part of the views' value terms to `d_weights`, and return the terms of their parameters."""
         if not self.problem.view.adds_values:
             return []
         seen = self.blocks.by_row(weights).detach().requires_grad_()
@@ -137,7 +137,7 @@ class BlockGradients:
         return [Term(to, term, ...) for to, term in zip(self.sums.trained, of_trained, strict=True)]
 
     def _add_value_vectors(self, block: Block, weights: Tensor, d_output: Tensor, d_weights: Tensor) -> list[Term]:
-        """Add to `d_weights` what vectors for distances on the values do, and return their term [2k+1,D]."""
+        """Add the part of vectors for distances on the values to `d_weights`, and return their term [2k+1,D]."""
         vectors, to = self.problem.vectors.values, self.sums.on_values
         if vectors is None or to is None:
             return []
@@ -196,7 +196,7 @@ def _tokens(part: slice) -> tuple[Any, ...]:
 
 
 def _through_softmax(weights: Tensor, d_weights: Tensor) -> Tensor:
-    """[G,n,s] the gradient of the scores, in the memory of that of the weights."""
+    """[G,n,s] the gradient of the scores, in the memory of the weights' gradient."""
     return torch._softmax_backward_data(d_weights, weights, -1, weights.dtype, grad_input=d_weights)
 
 

@@ -82,7 +82,7 @@ class Blocks:
         read_q, read_k: queries and keys that logit terms read.
         biases: view -> table, of the offset biases.
         read: view -> table, of the other views.
-        table: [..,rows,W] the sum of offset biases and masks by offset, of which a block adds a window; None: no such.
+        table: [..,rows,W] the sum of offset biases and masks by offset, of which a block adds a window; None: none.
         hide: [B,1,1,Tk] added to the scores, minus infinity at padding; None: no padding.
     """
 

@@ -87,7 +87,7 @@ def _parts(problem: Problem, saved: Sequence[Tensor]) -> tuple[Sequence[Tensor],
 
 
 def _attend(blocks: Blocks, attended: Tensor, block: Block) -> None:
-    """Write what the queries of a block attend to into `attended` [G,Tq,D]."""
+    """Write the attended values of the queries of a block into `attended` [G,Tq,D]."""
     view, vectors = blocks.problem.view, blocks.problem.vectors.values
     block.span.tables.update(zip(blocks.read, blocks.tables(block), strict=True))
     block.span.kept.update(zip(view.keeping, blocks.kept(block), strict=True))

@@ -1,8 +1,8 @@
 """Terms by clipped distance on a block of attention, in which the distances to most keys are clipped.
 
-A constant added to a row changes neither its softmax nor the gradients of that, and the weights of a row sum to one. So
-the terms are computed relative to the larger of the two sides on which all distances are clipped: only the keys near
-the block and those of the other side are changed, and in a decoder only those near the block.
+A constant added to a row changes neither its softmax nor the gradient of its softmax, and the weights of a row sum to
+one. So the terms are computed relative to the larger of the two sides on which all distances are clipped: only the keys
+near the block and those of the other side are changed, and in a decoder only those near the block.
 
 Shapes: G rows x heads, n queries of a block, s keys, k the clipping distance.
 """
