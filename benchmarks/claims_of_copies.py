@@ -12,7 +12,7 @@ from pathlib import Path
 
 from posnmt.base.files import read_json, write_text
 from posnmt.config.yaml import read_yaml, written_yaml
-from posnmt.study.adopt import MARK
+from posnmt.study.copied import MARK
 from posnmt.study.load import load
 
 

@@ -27,13 +27,11 @@ import numpy as np
 from judgements import read as read_judgements
 from judgements import table
 
-from posnmt.evaluation.analyse.completeness.detector import DETECTORS
-from posnmt.evaluation.analyse.completeness.evidence import FEATURES, Evidence, evidence
+from posnmt.evaluation.analyse.completeness.evidence import DETECTORS, FEATURES, Evidence, evidence
 from posnmt.evaluation.analyse.completeness.labels import agreement, weighted_mean
 from posnmt.evaluation.analyse.completeness.lexicon import learn
 from posnmt.evaluation.analyse.completeness.measure import completeness
-from posnmt.evaluation.analyse.completeness.split import Line, split
-from posnmt.evaluation.analyse.completeness.words import function_words
+from posnmt.evaluation.analyse.completeness.words import Line, function_words, split
 
 FOLDS = 4
 MOST = 500
@@ -215,7 +213,7 @@ def fit(data: Path) -> None:
     for name, (features, labels) in tests:
         scores = logits(weights, features)
         blanks = not set(SPACELESS) & set(name.split()[1].split("-"))
-        flagged = scores > DETECTORS["lexicon", blanks].threshold
+        flagged = scores > DETECTORS[blanks].threshold
         print(
             f"| {name} | {len(labels):,} | {labels.sum():,} | {area(scores, labels):.3f}"
             f" | {flagged[labels].mean():.3f} | {flagged[~labels].mean():.3f} |"

@@ -24,6 +24,7 @@ from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.steps import store_of
 from posnmt.study.workflow import runner
+from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph
 
 PERCENTILES = (5, 25, 50, 75, 90, 95, 99, 100)
@@ -50,7 +51,7 @@ def report(recipe: Recipe, scale: Scale, data: Path, out: Path) -> int:
     study_plan = plan(recipe, scale, data)
     steps = [step for step in study_plan.steps.values() if step.kind not in ("train", "translate", "speed")]
     graph = Graph(steps, KINDS)
-    summary = runner.run(graph, out / "study", jobs=1)
+    summary = runner.run(graph, out / "study", Where(jobs=1))
     if summary.failed:
         sys.exit("\n".join(summary.failed.values()))
     folders = {step.name: graph.folder(out / "study", step.name) for step in steps}

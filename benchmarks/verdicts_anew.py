@@ -36,6 +36,7 @@ from posnmt.study.study import rules_of
 from posnmt.study.verdict import LEVEL, Decision, Rules, Verdict, corrected, counts, decide, shown_p
 from posnmt.study.wording import amount, asked, signed
 from posnmt.study.workflow import runner
+from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph, with_needs
 from posnmt.study.workflow.kind import Context, Resources
 
@@ -180,7 +181,7 @@ def _steps(study_plan: Plan, work: Path) -> dict[str, Path]:
     prepared = [name for name, step in study_plan.steps.items() if step.kind == "prepare"]
     needed = with_needs(study_plan.steps, [*texts, *prepared])
     steps = [step for name, step in study_plan.steps.items() if name in needed]
-    summary = runner.run(Graph(steps, KINDS), work, jobs=1, say=print)
+    summary = runner.run(Graph(steps, KINDS), work, Where(jobs=1), print)
     if summary.failed:
         raise UserError("; ".join(summary.failed.values()), work)
     return {name: graph.folder(work, name) for name in study_plan.steps}

@@ -47,7 +47,7 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
         UserError: the text is faulty, or the runs cannot be compared in the designs that the options ask for.
     """
     from posnmt.base.progress import Display
-    from posnmt.evaluation.analyse.losses_files import write_all
+    from posnmt.evaluation.analyse.losses import write_all
     from posnmt.evaluation.report.likelihood import TABLE
     from posnmt.evaluation.report.write import likelihood_files, place_faults, write_files
     from posnmt.run.run import Run, refuse_existing
@@ -92,7 +92,7 @@ def _scoring(runs: Sequence[Run], request: Request) -> Scoring:
     """
     from posnmt.config.schema import Positions
     from posnmt.evaluation.analyse.likelihood import named
-    from posnmt.evaluation.analyse.losses_files import AFTER_SHORT
+    from posnmt.evaluation.analyse.losses import AFTER_SHORT
     from posnmt.evaluation.analyse.scoring import Model, Scoring, Test
 
     positions = None if request.positions is None else Positions.model_validate(request.positions)
@@ -118,7 +118,7 @@ def _refuse_with_several_vocabularies(request: Request) -> None:
 
 def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> LikelihoodReport | None:
     """All figures of the runs; None if they have several vocabularies."""
-    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, of_shifts
+    from posnmt.evaluation.analyse.losses import AFTER_LONG, AFTER_SHORT, PLAIN, of_shifts
     from posnmt.evaluation.report.likelihood import likelihood_report
 
     if len(scoring.groups) > 1:

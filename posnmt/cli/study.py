@@ -120,9 +120,7 @@ def plan(
     help="most steps at a time; default: as many as cores or GPUs allow; Slurm: 50; Dask: one per thread",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Dask's scheduler for --executor dask, such as tcp://host:8786")
-@click.option(
-    "--jobs-per-gpu", "per_gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU"
-)
+@click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option(
     "--only",
     multiple=True,
@@ -134,7 +132,6 @@ def plan(
 )
 @click.option(
     "--adopt",
-    "adopted",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="a copy that `study publish` wrote; steps that are finished there are not run again",
 )
@@ -145,7 +142,13 @@ def run(
     out: Path,
     settings: tuple[str, ...],
     sweeps: tuple[str, ...],
-    **how: Any,
+    executor: str,
+    scheduler: str | None,
+    jobs: int | None,
+    jobs_per_gpu: int,
+    only: tuple[str, ...],
+    minutes: float | None,
+    adopt: Path | None,
 ) -> None:
     """Run all unfinished steps, write the report, and print its path. You can interrupt and repeat it at any time.
 
@@ -159,10 +162,11 @@ def run(
     from posnmt.base.progress import Display
     from posnmt.study.load import load
     from posnmt.study.study import run as run_study
+    from posnmt.study.workflow.executors import Where
 
+    where, asked = Where(executor, jobs, jobs_per_gpu, scheduler), load(recipe, settings, sweeps=sweeps)
     with Display() as display:
-        chosen = load(recipe, settings, sweeps=sweeps)
-        summary = run_study(chosen, scale, data, out, say=display.say, **how)  # type: ignore[arg-type]
+        summary = run_study(asked, scale, data, out, where, display.say, only, minutes, adopt)  # type: ignore[arg-type]
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))
     if summary.failed:

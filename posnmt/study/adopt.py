@@ -1,4 +1,4 @@
-"""Trainings that a published copy holds finished, so that a study goes on elsewhere without their weights."""
+"""Take over finished trainings from a published copy, so that a study goes on elsewhere without their weights."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posnmt.base.files import read_json, write_json
+from posnmt.base.files import as_json, read_json, write_json
 from posnmt.run.run import checkpoints_in
-from posnmt.study.copied import OF_RUN, Copy, RunFacts, SpeedFacts, StepFacts, name_of
-from posnmt.study.plan import KINDS, SPEED, Plan
+from posnmt.study.copied import OF_RUN, Copy, RunFacts, StepFacts, name_of
+from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
 from posnmt.study.speed import RESULTS
 from posnmt.study.workflow import status
 from posnmt.study.workflow.folder import DONE, outputs
 from posnmt.study.workflow.graph import Graph
 
 COPIED = "copied_from"
-"""The key of the copy in what says that a step is finished."""
+"""The key in done.json that names the copy."""
 
 
 def describe_step(done: Path, key: str) -> StepFacts:
-    """What a copy says of the finished step in a folder."""
+    """The facts about the finished step in a folder, as a copy has them."""
     facts = read_json(done / DONE) or {}
     return {"key": key, **{name: facts[name] for name in ("finished", "seconds", "versions")}}  # type: ignore[typeddict-item]
 
 
 def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
-    """Take over finished trainings with those of their translations that are there; yields a line for each.
+    """Take over the finished trainings of a copy, with their translations; yields a line for each.
 
-    They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
-    whatever names. Their weights are not there: see `give_up_weightless`. One that was begun here, for its weights as a
-    rule, goes on here. Speeds that were measured in turn are taken over too.
+    Steps are recognised by their keys, so a study of another recipe takes over what it has in common with the copy,
+    whatever the names. The copy has no weights: see `discard_weightless`. A training that has a checkpoint here goes on
+    here if a step needs its weights. Speeds that were measured in turn are taken over, too.
 
     Args:
         study_plan: of the study.
@@ -42,102 +42,86 @@ def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
         UserError: a file of the copy is damaged.
     """
     graph = Graph(study_plan.steps.values(), KINDS)
-    speeds = copy.speeds
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
     left: dict[str, dict[str, RunFacts]] = {}  # trainings to take over, with their names in the copy
     for run in study_plan.runs:
         if own[run.train] in ("running", "altered"):
             continue
         names = copy.trained.get(graph.key(run.train), {})
-        if not names:
-            if own[run.train] != "done" and name_of(run) in copy.facts:
-                same = (
-                    "settings, texts and plugins"
-                    if "plugins" in graph.steps[run.train].settings
-                    else "settings and texts"
-                )
-                yield f"{run.train} is made again: the copy has no training with these {same}"
+        _adopt_translations(run, names, graph, out, copy)
+        if own[run.train] == "done":
             continue
-        tests = {facts["key"]: (name, test) for name in names for test, facts in names[name]["translations"].items()}
-        for step in run.translations.values():
-            if (copied := tests.get(graph.key(step))) is not None and not status.finished(graph, out, step):
-                name, test = copied
-                facts = names[name]["translations"][test]
-                contents = {output: copy.translation(name, test, output) for output in facts.get("speed", {})}
-                _write_translation(graph.folder(out, step), contents, facts, copy.folder)
-        if own[run.train] != "done":
+        if names:
             left[run.train] = names
-    unmeasured = SPEED in study_plan.steps and not status.finished(graph, out, SPEED)
-    if unmeasured and speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
-        _write_speeds(graph.folder(out, SPEED), speeds, copy.folder)
-        yield f"the speeds measured in turn are taken from {copy.folder}"
+        elif name_of(run) in copy.facts:
+            plugins = "plugins" in graph.steps[run.train].settings
+            same = "settings, texts and plugins" if plugins else "settings and texts"
+            yield f"{run.train} is made again: the copy has no training with these {same}"
+    if SPEED in study_plan.steps and not status.finished(graph, out, SPEED):
+        speeds = copy.speeds
+        if speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
+            _write_step(graph.folder(out, SPEED), {RESULTS: as_json(speeds["systems"])}, speeds["step"], copy.folder)
+            yield f"the speeds measured in turn are taken from {copy.folder}"
     for name, names in left.items():
         folder = graph.folder(out, name)
         begun = bool(checkpoints_in(folder / "run" / "checkpoints"))
         if begun and (waiting := _waiting(study_plan, graph, out, name, study_plan.steps)):
             yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy has not"
             continue
-        _write_training(folder, next(iter(names)), copy)
+        shutil.rmtree(folder / "run", ignore_errors=True)  # of a training that was started here
+        first, facts = next(iter(names.items()))
+        _write_step(folder, {f"run/{file}": copy.file(first, file) for file in OF_RUN}, facts["train"], copy.folder)
         yield f"{name} is taken from {copy.folder}, without its weights{', and what was begun here is removed' * begun}"
 
 
+def _adopt_translations(run: PlannedRun, names: Mapping[str, RunFacts], graph: Graph, out: Path, copy: Copy) -> None:
+    """Take over the translations of a training that are not finished here.
+
+    Args:
+        names: of the training in the copy, with what that says of each.
+    """
+    copied = {facts["key"]: (name, test) for name in names for test, facts in names[name]["translations"].items()}
+    for step in run.translations.values():
+        if graph.key(step) in copied and not status.finished(graph, out, step):
+            name, test = copied[graph.key(step)]
+            facts = names[name]["translations"][test]
+            speed = facts.get("speed", {})
+            files = {output: copy.translation(name, test, output) for output in speed}
+            _write_step(graph.folder(out, step), {**files, "speed.json": as_json(speed)}, facts, copy.folder)
+
+
 def weightless(training: Path) -> bool:
-    """Whether the finished training in a folder was taken over, without its weights."""
+    """Whether the training in a folder was taken over from a copy, so that its weights are missing."""
     return COPIED in (read_json(training / DONE) or {})
 
 
-def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
-    """Have trainings made again that were taken over and whose weights are needed; yields a line for each.
+def discard_weightless(study_plan: Plan, out: Path, selected: Collection[str]) -> Iterator[str]:
+    """Discard trainings that were taken over if a step needs their weights; yields a line for each.
 
-    Their translations stay as they were taken over.
+    They are then run here. Their translations are kept.
 
     Args:
-        wanted: the steps that are to be run. Of these a translation that the copy has not, and the measurement of
-            speeds, need weights.
+        selected: the steps that are to be run. Translations that the copy lacks need weights, and so does the
+            measurement of speeds.
     """
     graph = Graph(study_plan.steps.values(), KINDS)
     for run in study_plan.runs:
         folder = graph.folder(out, run.train)
-        if weightless(folder):
-            waiting = _waiting(study_plan, graph, out, run.train, wanted)
-            if waiting:
-                shutil.rmtree(folder)
-                yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy has not"
+        if weightless(folder) and (waiting := _waiting(study_plan, graph, out, run.train, selected)):
+            shutil.rmtree(folder)
+            yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy has not"
 
 
-def _waiting(study_plan: Plan, graph: Graph, out: Path, train: str, wanted: Collection[str]) -> list[str]:
-    """The wanted steps that need the weights of a training and are not finished."""
-    users = [name for name in wanted if train in study_plan.steps[name].needs.values()]
+def _waiting(study_plan: Plan, graph: Graph, out: Path, train: str, selected: Collection[str]) -> list[str]:
+    """The unfinished ones of some steps that need the weights of a training."""
+    users = [name for name in selected if train in study_plan.steps[name].needs.values()]
     return [name for name in users if not status.finished(graph, out, name)]
 
 
-def _write_training(folder: Path, name: str, copy: Copy) -> None:
-    """The step of a training, without weights."""
-    run = folder / "run"
-    shutil.rmtree(run, ignore_errors=True)  # of a training that was started here
-    run.mkdir(parents=True)
-    for file in OF_RUN:
-        (run / file).write_bytes(copy.file(name, file))
-    _finish(folder, copy.facts[name]["train"], copy.folder)
-
-
-def _write_translation(folder: Path, contents: Mapping[str, bytes], facts: StepFacts, copy: Path) -> None:
-    """The step of a translation, with its outputs by name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
+def _write_step(folder: Path, files: Mapping[str, bytes], facts: Mapping[str, Any], copy: Path) -> None:
+    """Write the files of a step, by their paths in its folder, and mark it as finished."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    write_json(folder / "speed.json", facts.get("speed", {}))
-    _finish(folder, facts, copy)
-
-
-def _write_speeds(folder: Path, speeds: SpeedFacts, copy: Path) -> None:
-    """The step that measured speeds in turn."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / RESULTS, speeds["systems"])
-    _finish(folder, speeds["step"], copy)
-
-
-def _finish(folder: Path, facts: Mapping[str, Any], copy: Path) -> None:
-    """Mark a step as finished."""
     done = {name: facts[name] for name in ("finished", "seconds", "versions")}
     write_json(folder / DONE, {**done, COPIED: str(copy), "files": outputs(folder)})

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from posnmt.base.progress import duration
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.evaluation.report.measures import measures_of, presentations
 from posnmt.evaluation.report.sheets import output_cell
 from posnmt.study.measured import Measured, StudyResults
-from posnmt.study.measures import OF_RUNS
 from posnmt.study.published import show
-
-Run = dict[str, Any]
 
 
 def every_output(results: StudyResults) -> list[Sheet]:
@@ -50,7 +45,11 @@ def cost(results: StudyResults) -> list[Sheet]:
         Row(
             f"{results.recipe.label((run['system'], run['training']))}, seed {run['seed']}",
             [
-                Cell(own=run["state"], absent=run["state"] != "done", note=_error(run)),
+                Cell(
+                    own=run["state"],
+                    absent=run["state"] != "done",
+                    note=f"{run['error'].rstrip('.')}." if run["error"] else "",
+                ),
                 _count(run["parameters"], "parameters"),
                 Cell() if run["updates"] is None else Cell(own=f"{run['updates']:,}", mean=run["updates"], seeds=1),
                 Cell() if run["seconds"] is None else Cell(own=duration(run["seconds"]), mean=run["seconds"], seeds=1),
@@ -69,12 +68,6 @@ def cost(results: StudyResults) -> list[Sheet]:
     ]
 
 
-def _error(run: Run) -> str:
-    """The error of a training as a sentence; empty if there is none."""
-    return f"{run['error'].rstrip('.')}." if run["error"] else ""
-
-
 def _count(figure: float | None, measure: str) -> Cell:
     """The cell of a measure in `OF_RUNS`."""
-    assert measure in OF_RUNS
     return Cell() if figure is None else Cell(own=show(figure, measure), mean=figure, seeds=1)

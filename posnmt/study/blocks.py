@@ -1,9 +1,9 @@
 """Which trainings share their seeds, so that systems can be compared seed by seed (in blocks).
 
-Two trainings of one seed share it if they have the same initial weights outside the position scheme, the same order of
-batches and the same number of updates. Their configurations and records say so: all settings of the data, the text, the
-model and the updates are equal but for the scheme. So an RNN and a Transformer do not share seeds, nor do Transformers
-with other numbers of layers, nor trainings on other texts.
+Two trainings with the same seed share it if they have the same initial weights outside the position scheme, the same
+order of batches and the same number of updates. This is read from their configurations and records: all settings of
+data, text, model and updates must be equal, except for the scheme. So an RNN and a Transformer share no seeds, and
+neither do Transformers with different numbers of layers, or trainings on different texts.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from posnmt.base import plugins
-from posnmt.config.yaml import merge, read_yaml
+from posnmt.config.yaml import read_yaml
 from posnmt.evaluation.analyse.moderated import suffices
 from posnmt.run.run import read_record
 from posnmt.study.plan import PlannedRun
 from posnmt.study.recipe import Recipe, Scale
-from posnmt.study.trainings import train_config, with_distance
+from posnmt.study.trainings import resolved, train_config
 
 Variant = tuple[str, str]
 
 FEWEST_PAIRED = 5
-"""Seeds of a smaller block that are compared seed by seed all the same."""
-# What is no part of the weights, the batches or the updates: folders, what is logged, and the longest input.
+"""From this number of seeds on, the systems of a block that is too small for peers are compared seed by seed."""
+# Settings that affect neither weights nor batches nor updates: folders, logging, and the longest input.
 _FREE = {"data": {"root", "train", "dev", "held_out", "store"}, "subword": {"text"}, "train": {"log_every", "loggers"}}
 _SCHEME = {"system", "without", "max_length"}
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is known of one training.
+    """A training, as far as sharing seeds is concerned.
 
     Attributes:
-        step: its name; systems that differ in search alone have the same one.
-        shares: digest of what it shares with others of its seed.
+        step: name of its step; systems that differ only in search have the same one.
+        shares: digest of everything that trainings with a shared seed have in common.
     """
 
     step: str
@@ -46,18 +48,18 @@ class Training:
 
 
 Trainings = Mapping[Variant, Mapping[int, Training]]
-"""System and training -> seed -> what is known of it."""
+"""System and training -> seed -> `Training`."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Systems of a contrast whose seeds count together; without block, one system.
+    """Systems of a contrast that are compared seed by seed, or a single system.
 
     Attributes:
-        variants: of the contrast.
-        seeds: that all of them have, and share.
-        peers: further systems of the block, with those of `seeds` that they have; empty if there is no block of
-            `posnmt.evaluation.analyse.moderated.FEWEST_SYSTEMS`.
+        variants: systems of the contrast.
+        seeds: the seeds that all of them have and share.
+        peers: further systems of the block, each with those of `seeds` that it has. Empty if the block has fewer
+            systems than `posnmt.evaluation.analyse.moderated.FEWEST_SYSTEMS`.
     """
 
     variants: tuple[Variant, ...]
@@ -71,21 +73,26 @@ class Unit:
 
     @property
     def systems(self) -> int:
-        """How many these are."""
+        """The number of systems of the block."""
         return len(self.members)
 
     @property
+    def present(self) -> np.ndarray:
+        """`[systems, seeds]` whether each system of the block has each seed."""
+        return np.array([np.isin(self.seeds, self.peers.get(system, self.seeds)) for system in self.members])
+
+    @property
     def is_block(self) -> bool:
-        """Whether seeds are compared one by one, or other systems say how much they vary."""
+        """Whether several systems are compared seed by seed, or peers help to estimate the variance over seeds."""
         return self.systems > 1
 
 
 def shares(config: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """The digest of all that fixes the initial weights outside the scheme, the batches and the updates of a training.
+    """The digest of everything that determines a training's initial weights outside the scheme, batches and updates.
 
     Args:
         config: complete, as in config.yaml.
-        record: of the run; its data, its number of updates and the version that trained it count.
+        record: of the run, of which the data, the number of updates and the version of posnmt are used.
     """
     sections = {
         name: {key: value for key, value in config[name].items() if key not in _FREE.get(name, ())}
@@ -102,10 +109,10 @@ def shares(config: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 
 
 def recorded(runs: Iterable[PlannedRun], folders: Mapping[str, Path]) -> Trainings:
-    """What the configurations and records of finished trainings say.
+    """The trainings of some runs, from their configurations and records.
 
     Args:
-        runs: whose trainings are finished.
+        runs: with finished trainings.
         folders: of the steps.
     """
     known: dict[str, Training] = {}
@@ -120,33 +127,28 @@ def recorded(runs: Iterable[PlannedRun], folders: Mapping[str, Path]) -> Trainin
 
 
 def planned(recipe: Recipe, scale: Scale) -> Trainings:
-    """What the configurations of a recipe say of its trainings before they are run; imports PyTorch."""
-    from posnmt.run.resolve import from_tree
-
-    corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
+    """The trainings of a recipe before they are run, from their configurations; imports PyTorch."""
     trainings: dict[Variant, dict[int, Training]] = {}
     for variant in recipe.variants(scale):
         system, training = variant
         with plugins.allowing():
-            tree = with_distance(train_config(recipe, scale, system, training, 1))
-            config = from_tree(merge({"data": corpora}, tree)).model_dump(mode="json")
+            config = resolved(train_config(recipe, scale, system, training, 1)).model_dump(mode="json")
         # Trainings of the same name have the same text.
         digest = shares(config, {"data": training})
         step = json.dumps({name: config[name] for name in ("data", "subword", "model", "train")}, sort_keys=True)
-        every = range(1, recipe.seeds(variant, scale) + 1)
-        trainings[variant] = {seed: Training(step, digest) for seed in every}
+        trainings[variant] = dict.fromkeys(range(1, recipe.seeds(variant, scale) + 1), Training(step, digest))
     return trainings
 
 
 def units(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> list[Unit]:
     """The systems of a contrast, grouped by the blocks that they are in.
 
-    A block that is large enough has peers. The systems of a smaller one are compared seed by seed from `FEWEST_PAIRED`
-    seeds on. Otherwise each system is a unit of its own with all of its seeds, as in Welch's test.
+    A block that is large enough has peers. The systems of a smaller block are compared seed by seed if they share at
+    least `FEWEST_PAIRED` seeds. Otherwise each system is a unit with all of its seeds, as in Welch's test.
 
     Args:
         seeds: of each system of the contrast.
-        trainings: of all systems with the same figures; without any, all units are single systems.
+        trainings: of all systems with the same figures; if empty, all units are single systems.
     """
     groups: list[list[Variant]] = []
     for variant in seeds:
@@ -160,7 +162,8 @@ def units(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> list[
     for group in groups:
         common = _common(group, seeds, trainings)
         peers = _peers(group, common, seeds, trainings)
-        if _is_large(len(group), len(common), peers):
+        outputs = len(group) * len(common) + sum(map(len, peers.values()))
+        if suffices(len(group) + len(peers), len(common), outputs):  # they say enough of the variance over seeds
             grouped.append(Unit(tuple(group), common, peers))
         elif len(group) > 1 and len(common) >= FEWEST_PAIRED:
             grouped.append(Unit(tuple(group), common))
@@ -170,21 +173,20 @@ def units(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> list[
 
 
 def paired_unit(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> Unit:
-    """The systems of a contrast that are compared seed by seed, whether or not their trainings share what seeds fix.
+    """The systems of a contrast as one unit that is compared seed by seed, whether or not they share their seeds.
 
     Args:
         seeds: of each system of the contrast.
-        trainings: of all systems with the same figures; a block that is large enough has peers.
+        trainings: of all systems with the same figures; the unit has peers if its block is large enough.
     """
     first, *others = units(seeds, trainings)
     if not others:
         return first
-    common = set.intersection(*(set(each) for each in seeds.values()))
-    return Unit(tuple(seeds), tuple(sorted(common)))
+    return Unit(tuple(seeds), tuple(sorted(set.intersection(*map(set, seeds.values())))))
 
 
 def _common(group: Sequence[Variant], seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> tuple[int, ...]:
-    """The seeds that all systems of a group have and share; of one system, those that it has."""
+    """The seeds that all systems of a group have and share; for a single system, its seeds."""
     first, *others = group
     if not others:
         return tuple(seeds[first])
@@ -204,7 +206,7 @@ def _share(one: Variant, other: Variant, seed: int, trainings: Trainings) -> boo
 def _peers(
     group: Sequence[Variant], common: Sequence[int], seeds: Mapping[Variant, Sequence[int]], trainings: Trainings
 ) -> dict[Variant, tuple[int, ...]]:
-    """Systems outside the contrast that share two seeds or more with a group; of those with one training, the first."""
+    """Systems outside the contrast that share at least two seeds with a group, one for each training."""
     peers: dict[Variant, tuple[int, ...]] = {}
     steps = {trainings[each][seed].step for each in group for seed in common if seed in trainings.get(each, {})}
     for variant in trainings:
@@ -214,8 +216,3 @@ def _peers(
             peers[variant] = own
             steps |= its_steps
     return peers
-
-
-def _is_large(members: int, seeds: int, peers: Mapping[Variant, Sequence[int]]) -> bool:
-    """Whether the systems of a block, members and peers, say enough of the variance over seeds."""
-    return suffices(members + len(peers), seeds, members * seeds + sum(map(len, peers.values())))

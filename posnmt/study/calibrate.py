@@ -1,7 +1,7 @@
 """Estimates of the time and disk space of a study, from a few updates and translations of every system on this machine.
 
 Times are for one core, or for one GPU if there is one. They are measured on random sentences of average length, so
-expect them to be off by up to a factor of two. With a stated speed nothing is timed, and all systems count alike.
+expect them to be off by up to a factor of two. If a speed is stated, nothing is timed, and all systems have this speed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posnmt.config.yaml import merge
 from posnmt.study.plan import Plan
+from posnmt.study.speed import synchronise
+from posnmt.study.trainings import resolved
 from posnmt.study.workflow.graph import Step
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-    from posnmt.config.schema import Config
 
 # Subwords per sentence, and tokens per timed batch: large enough for a representative speed of matrix products.
 LENGTH, TOKENS = 25, 1024
@@ -41,7 +42,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of work of one step (None: unknown), the target tokens that it trains on, and its disk space in GiB."""
+    """The seconds that a step takes (None: unknown), the target tokens that it trains on, and its disk space in GiB."""
 
     seconds: float | None = 5.0
     tokens: float = 0.0
@@ -50,7 +51,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The hours of work of some steps (None: unknown), and their disk space in GiB."""
+    """The hours that some steps take (None: unknown), and their disk space in GiB."""
 
     hours: float | None
     disk: float
@@ -71,14 +72,14 @@ def measure(tree: Mapping[str, Any], trains: bool) -> Speed:
 def stated(tree: Mapping[str, Any], trains: bool, tokens_per_second: float) -> Speed:
     """The speed of a configuration that trains at a stated speed.
 
-    A translation is assumed to take as long for each source token and hypothesis as training does for a target token.
+    Translation is assumed to take as long for a source token of one hypothesis as training takes for a target token.
     """
     import torch
 
     from posnmt.data.subword import SPECIALS
     from posnmt.model.registry import build_model
 
-    config = _resolved(tree)
+    config = resolved(merge({"train": {"steps": 1}}, dict(tree)))  # a configuration must have a limit of training
     vocabulary = config.subword.vocabulary + SPECIALS
     with torch.device("meta"):
         model = build_model(config.model, vocabulary, vocabulary)
@@ -91,18 +92,8 @@ def _size(model: Module) -> int:
     return sum(weights.numel() for weights in model.parameters())
 
 
-def _resolved(tree: Mapping[str, Any]) -> Config:
-    """A configuration, whole."""
-    from posnmt.config.yaml import merge
-    from posnmt.run.resolve import from_tree
-    from posnmt.study.trainings import with_distance
-
-    corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
-    return from_tree(merge({"train": {"steps": 1}, "data": corpora}, with_distance(dict(tree))))
-
-
 def _measure(tree: Mapping[str, Any], trains: bool) -> Speed:
-    """The same with the current number of threads."""
+    """`measure`, with the current number of threads."""
     import torch
 
     from posnmt.config.schema import Decode
@@ -113,7 +104,7 @@ def _measure(tree: Mapping[str, Any], trains: bool) -> Speed:
     from posnmt.training.optimizer import make_optimizer
     from posnmt.translate.subwords import translate_subwords
 
-    config = _resolved(tree)
+    config = resolved(merge({"train": {"steps": 1}}, dict(tree)))  # a configuration must have a limit of training
     vocabulary = config.subword.vocabulary + SPECIALS
     torch.manual_seed(0)
     fabric = make_fabric(config.train)
@@ -142,14 +133,11 @@ def _measure(tree: Mapping[str, Any], trains: bool) -> Speed:
 
 def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
     """Mean seconds per call of `work`, after one call to warm up."""
-    import torch
-
     work()
     began = time.perf_counter()
     for _ in range(times):
         work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    synchronise(device)
     return (time.perf_counter() - began) / times
 
 
@@ -185,8 +173,7 @@ def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float
             sentences = lines.get(step.needs["test"])
             seconds = None if sentences is None else sentences * LENGTH * speed.seconds
             step_costs[step.name] = Cost(seconds, disk=(sentences or 0) * LENGTH * BYTES_OF_A_TOKEN / 2**30)
-    analyses = {f"analyse/{name}": Cost(120.0, disk=0.02) for name in study_plan.recipe.analyses}
-    return {**step_costs, **analyses}
+    return step_costs | {f"analyse/{name}": Cost(120.0, disk=0.02) for name in study_plan.recipe.analyses}
 
 
 def total(step_costs: Sequence[Cost]) -> Estimate:
@@ -207,7 +194,7 @@ def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:
 
 
 def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> Cost:
-    """The cost of a training; its time is unknown if its length is in epochs, and the size of its text is unknown."""
+    """The cost of a training; its time is unknown if it is limited by epochs of a text whose size is unknown."""
     settings = {"batch": 4096, **config["train"]}
     disk = 4.0 * speed.parameters * 3 / 2**30
     if settings.get("minutes"):
@@ -226,7 +213,7 @@ def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> Cos
 
 
 def _corpus_lines(study_plan: Plan) -> dict[str, int]:
-    """Step -> lines of its text, if they can be counted before it has run."""
+    """Step -> number of lines of its text, where they can be counted before the step has run."""
     from posnmt.data.corpus import TextFile, open_text
 
     lines: dict[str, int] = {}

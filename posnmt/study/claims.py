@@ -1,4 +1,4 @@
-"""Claims of a paper: each is one comparison of figures that a study measures, which `posnmt.study.verdict` decides."""
+"""Claims of a paper: each is decided by one comparison of figures of a study (`posnmt.study.verdict`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posnmt.study.measures import LOSS, SPEEDS, ClaimedMeasure, unit
 Scale = Literal["smoke", "small", "paper"]
 Lengths = Literal["all", "seen", "longer", "shorter"]
 TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 target", "D3 both"]
-"""Subwords of references, by where they stand; a design is a difference of two such classes (docs/likelihood.md)."""
+"""Classes of subwords of references by their places, and designs: differences of two classes (docs/likelihood.md)."""
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
 ZONES = ("dense", "sparse", "beyond")
@@ -57,11 +57,12 @@ class Figures(Section):
 
 
 class Expected(Section):
-    """What is stated of a comparison before its study runs, so that its power is known beforehand.
+    """What is expected of a comparison before its study runs, so that its power can be calculated.
 
-    Over other sentences, the difference of two systems' means over many seeds has a standard deviation of `spread` /
-    sqrt(n) on n sentences. Over other seeds, the figure of a training has one of sqrt(deviation^2 + interaction^2 / n).
-    The defaults are those of BLEU in our studies of captions and short sentences (docs/verdicts.md).
+    Two standard deviations are stated, on n sentences. Over samples of sentences, the difference of two systems' means
+    over many seeds has one of spread / sqrt(n). Over seeds, the figure of a training has one of
+    sqrt(deviation^2 + interaction^2 / n). The defaults are those of BLEU in our studies of captions and short sentences
+    (docs/verdicts.md).
     """
 
     effect: float = Field(description="the expected `of` - `than`; with `relative: true` its fraction of `than`")
@@ -83,8 +84,8 @@ class Comparison(Section):
     `higher` and `lower`: `of` differs from `than` (or from 0) by more than `by`; `equal`: by less than `within`. With
     `relative: true`, for example for speeds, `by` and `within` are fractions of `than`.
 
-    `loss` is that of the subwords of references, in nats: higher is a worse prediction. It is of a likelihood of the
-    recipe and a `class` of its subwords, and `within` is 0.02 where nothing else is written.
+    `loss` is the mean loss of reference subwords, in nats; a higher one is a worse prediction. It needs a likelihood of
+    the recipe and a `class` of its subwords. The default of `within` is then 0.02.
     """
 
     analysis: str = Field(description="an analysis of the recipe; of `loss` a likelihood")
@@ -148,7 +149,8 @@ class Comparison(Section):
 class PublishedEffect(Section):
     """The paper's figures for the two systems of a claim's test, in BLEU, each of one training.
 
-    The test has no `minus`: the error of a published difference is known for two trainings (`posnmt.study.compatible`).
+    The claim's test has no `minus`: the error of a published difference is known for two trainings only
+    (`posnmt.study.compatible`).
     """
 
     of: float = Field(ge=0)
@@ -159,7 +161,7 @@ class PublishedEffect(Section):
     )
 
     def differs_at(self, scale: Scale) -> str | None:
-        """Why it cannot be compared at a scale; None if it can."""
+        """Why it cannot be compared with the study at a scale; None if it can."""
         return self.differs if isinstance(self.differs, str) else self.differs.get(scale)
 
 
@@ -189,7 +191,7 @@ class Claim(Section):
         return self
 
     def comparisons(self) -> Iterator[tuple[tuple[str, ...], Comparison]]:
-        """The test, then those beside it, each with its keys in the claim."""
+        """The test, then the comparisons beside it, each with its keys in the claim."""
         yield ("test",), self.test
         for number, comparison in enumerate(self.beside):
             yield ("beside", str(number)), comparison

@@ -1,13 +1,13 @@
 """Whether a result is compatible with the effect that the paper published, whatever the verdict on the claim is.
 
-The published effect is the difference of two single trainings on n sentences. If trainings and sentences vary there as
-in our studies, its standard error in BLEU is
+The published effect is the difference of two single trainings on n sentences. If the paper's trainings and sentences
+vary as ours do, its standard error in BLEU is
 
     SE_pub = sqrt(2 * 0.3^2 + 5^2 / n)
 
-and, of a comparison of shares, that divided by the published figure of `than`. A result with the standard error SE_ours
+For a relative comparison, this is divided by the published figure of `than`. A result with the standard error SE_ours
 is compatible if it lies in the prediction interval of Patil, Peng and Leek (2016, "What should researchers expect when
-they replicate studies?"), D_pub +- 1.96 sqrt(SE_pub^2 + SE_ours^2). The papers' own tests cover sentences alone.
+they replicate studies?"), D_pub +- 1.96 sqrt(SE_pub^2 + SE_ours^2). The papers' own tests account for sentences only.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Compatibility:
 
     Attributes:
         word: the answer.
-        sentence: the answer with its figures, or why there is none.
-        published: D_pub, in BLEU or as a share, as the test has it; None without an answer.
+        sentence: the answer with its figures, or the reason why there is none.
+        published: D_pub in the unit of the test, BLEU or a share; None without an answer.
         low, high: the prediction interval; None without an answer.
     """
 
@@ -44,7 +44,7 @@ class Compatibility:
 
     @property
     def imprecise(self) -> bool:
-        """Whether the interval reaches further than the published effect is from 0: it then holds 0, too."""
+        """Whether the interval is so wide that it contains 0, which is no effect."""
         return self.published is not None and self.high is not None and self.high - self.published > abs(self.published)
 
 

@@ -1,6 +1,6 @@
 """Differences of means over seeds, and their variance over sentences and seeds.
 
-Where the documents of the sentences are known, these are the sampling unit, not the sentences.
+Where the documents of the sentences are known, documents are sampled, not sentences.
 
 Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, G documents, c bootstrap
 samples per batch.
@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.evaluation.analyse.resample import bootstrap_sums
+from posnmt.evaluation.analyse.zones import effective_number
 from posnmt.study.blocks import Trainings, Unit, units
-from posnmt.study.estimate import Estimate, Part
+from posnmt.study.estimate import Estimate, Part, moderated_parts
 from posnmt.study.evidence import Evidence, Variant
 
 SAMPLES = 2000
@@ -61,7 +61,8 @@ class Contrast:
         measure: one of `evidence.measures`.
         terms: of both sides; at least one of `of`.
         relative: as above.
-        units: the systems of the terms, and which of them are compared seed by seed; terms have the seeds of theirs.
+        units: the systems of the terms, and which of them are compared seed by seed. Each term has the seeds of its
+            unit.
     """
 
     evidence: Evidence
@@ -80,7 +81,7 @@ class Contrast:
         Args:
             evidence, measure, relative: as above.
             terms: with all of their seeds.
-            trainings: what is known of the trainings of all systems; None: nothing, so that no seeds are shared.
+            trainings: which trainings share their seeds; None: none do.
         """
         seeds: dict[Variant, list[int]] = {}
         for term in terms:
@@ -119,9 +120,9 @@ class Contrast:
     def estimate(self) -> Estimate:
         """The contrast and its variance: that over sentences, plus that over the seeds of each unit.
 
-        A unit without peers contributes the variance of its figures of a seed, divided by the S seeds, with S - 1
-        degrees of freedom; one with peers contributes a moderated one (`analyse.moderated`). What a seed does to single
-        sentences is in this contribution alone.
+        A unit without peers contributes the variance of its figures over seeds, divided by the number of seeds S, with
+        S - 1 degrees of freedom. A unit with peers contributes a moderated variance (`analyse.moderated`). These parts
+        contain what a seed does to single sentences; the part over sentences does not.
         """
         over_seeds = [part for unit in self.units for part in self._over_seeds(unit)]
         over_sentences, freedom = self._over_sentences()
@@ -139,7 +140,7 @@ class Contrast:
         return [term.sign * by_side[term.than] for term in self.terms]
 
     def _by_unit(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What each unit's seeds contribute `[..., S]`, from `[..., S]` of each term."""
+        """The contribution `[..., S]` of each unit's seeds, from the scores `[..., S]` of each term."""
         weighted = [each * of_term for each, of_term in zip(self._coefficients(), scores, strict=True)]
         return [
             np.sum([w for w, term in zip(weighted, self.terms, strict=True) if term.variant in unit.variants], axis=0)
@@ -147,7 +148,7 @@ class Contrast:
         ]
 
     def _own_variances(self) -> list[float]:
-        """The variance of the mean over its seeds of what each unit contributes."""
+        """For each unit, the variance of its mean contribution over its seeds."""
         return [float(part.var(ddof=1)) / len(part) for part in self._by_unit(self.scores)]
 
     def _over_seeds(self, unit: Unit) -> Iterator[Part]:
@@ -156,33 +157,28 @@ class Contrast:
         if not unit.peers:
             yield Part(self._own_variances()[self.units.index(unit)], seeds - 1, seeds)
             return
-        among = components(*self._block(unit))
-        if float(among.shared) > 0:
-            yield Part(float(among.shared), seeds - 1, seeds)
-        yield Part(float(moderated(among.own, among.usual, seeds)), PRIOR + seeds - 1, seeds)
+        yield from moderated_parts(*self._block(unit), unit.present)
 
-    def _block(self, unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The figures `[B, R, K]` of all systems of a block, their weights `[B, K]`, and which there are `[B, R]`."""
+    def _block(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
+        """The figures `[B, R, K]` of all systems of a block, and their weights `[B, K]` in the contrast."""
         own = [number for number, term in enumerate(self.terms) if term.variant in unit.variants]
         of_class: dict[tuple[bytes, float], int] = {}  # class of sentences -> k
         at = {number: of_class.setdefault(self._class(self.terms[number]), len(of_class)) for number in own}
-        systems = unit.members
+        systems, present = unit.members, unit.present
         figures = np.full((len(systems), len(unit.seeds), len(of_class)), np.nan)
         weights = np.zeros((len(systems), len(of_class)))
         for number, k in at.items():
             term = self.terms[number]
             weights[systems.index(term.variant), k] += self._coefficients()[number]
             for row, system in enumerate(systems):
-                places = self.evidence.places(system, term.share)
-                kept = [seed for seed in unit.seeds if seed in unit.peers.get(system, unit.seeds)]
-                columns = [unit.seeds.index(seed) for seed in kept]
-                figures[row, columns, k] = self._score(term.chosen, [places[seed] for seed in kept])
-        present = np.array([[seed in unit.peers.get(system, unit.seeds) for seed in unit.seeds] for system in systems])
-        return figures, weights, present
+                places, columns = self.evidence.places(system, term.share), np.flatnonzero(present[row])
+                kept = [places[unit.seeds[column]] for column in columns]
+                figures[row, columns, k] = self._score(term.chosen, kept)
+        return figures, weights
 
     @staticmethod
     def _class(term: Term) -> tuple[bytes, float]:
-        """What tells the sentences that a term is measured on from those of another."""
+        """Identifies the sentences that a term is measured on."""
         return term.chosen.tobytes(), term.share
 
     def _score(self, chosen: np.ndarray, places: list[int]) -> np.ndarray:
@@ -191,13 +187,13 @@ class Contrast:
         return table.measure(table.rows.sum(axis=0))[self.measure]
 
     def _over_sentences(self) -> tuple[float, float]:
-        """The variance over bootstrap samples of sentences, without what the seeds contribute; degrees of freedom.
+        """The variance over bootstrap samples of sentences, without the part of the seeds; and its degrees of freedom.
 
-        All outputs share the samples. They are drawn from all sentences that any term is measured on, so terms on
-        different lengths share them. In a sample, the seeds of a unit also vary by what each does to single sentences.
-        That adds to the variance of their mean, and is in the variance over seeds already: it is subtracted here.
-        Sentences are drawn one by one, with infinite degrees of freedom, or in whole documents, with G* - 1; samples of
-        these vary less than other documents would, by 1 - 1/G* on average.
+        All outputs share the samples. Samples are drawn from all sentences that any term is measured on, so that terms
+        on different lengths share them, too. In a sample, the figures of a unit also vary by what each seed does to
+        single sentences. This is already part of the variance over seeds, so it is subtracted here. Sentences are drawn
+        one by one, with infinite degrees of freedom, or as whole documents, with G* - 1. Samples of documents vary less
+        than other documents would, on average by the factor 1 - 1/G*.
         """
         chosen = np.stack([term.chosen for term in self.terms], axis=1)
         sentences = np.flatnonzero(chosen.any(axis=1))
@@ -229,12 +225,11 @@ class Contrast:
 
     @cached_property
     def documents(self) -> float | None:
-        """G*, how many equal documents the sentences count as by their subwords in the reference; None: not known.
+        """G*, the number of documents of equal size that the sentences count as; None if documents are not known.
 
-        Where terms have other sentences, that of the term with the fewest.
+        The size of a document is its number of subwords in the reference. If terms have different sentences, this is
+        the smallest number of any term.
         """
-        from posnmt.evaluation.analyse.zones import effective_number  # imports NumPy
-
         if self.evidence.documents is None:
             return None
         lengths = self.evidence.counts[:, 0, -1]  # of the references

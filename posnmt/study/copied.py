@@ -1,6 +1,6 @@
-"""A published copy of a study: its files, and what it says of finished steps, by which another study knows them.
+"""A published copy of a study: its files, and the facts about finished steps by which another study recognises them.
 
-Its folders are packed: FOLDER.tar.xz holds `runs`, with a folder for each training, `translations`, `tables` or
+Its folders are packed as FOLDER.tar.xz: `runs`, with a folder for each training, `translations`, `tables` and
 `figures`.
 """
 
@@ -21,18 +21,18 @@ from posnmt.study.plan import PlannedRun
 from posnmt.study.speed import SystemSpeeds
 
 MARK, SPEEDS, FACTS = "published.json", "speeds.json", "steps.json"
-"""What makes a folder a copy; its speeds that were measured in turn; in a training's folder, the facts of its steps."""
+"""The file that makes a folder a copy; the speeds measured in turn; in a training's folder, the facts of its steps."""
 RUNS, TRANSLATIONS = "runs", "translations"
 FOLDERS = (RUNS, TRANSLATIONS, "tables", "figures")
 OF_RUN = ("config.yaml", "record.json", "metrics.jsonl")
-"""The files of a run folder that a copy has, in the order in which it has them; the last is `FACTS`."""
+"""The files of a run folder that a copy has, in this order; `FACTS` follows them."""
 
 OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
-"""The file of a translation in its step: a copy comes from others, and must not name another place."""
+"""The file of a translation in its step. A copy comes from other people and must not name any other place."""
 
 
 class Speed(TypedDict):
-    """What speed.json holds of an output: see `posnmt.translate.command.Work`."""
+    """The speed of an output as speed.json has it: see `posnmt.translate.command.Work`."""
 
     lines: int
     source_subwords: int
@@ -40,14 +40,14 @@ class Speed(TypedDict):
 
 
 class StepFacts(TypedDict):
-    """What a copy says of a finished step.
+    """The facts about a finished step in a copy.
 
     Attributes:
         key: of its result.
-        finished: when.
-        seconds: how long it took.
+        finished: time of its end.
+        seconds: that it took.
         versions: of the software that results depend on.
-        speed: of a translation, what its speed.json holds.
+        speed: the content of speed.json, for a translation.
     """
 
     key: str
@@ -58,14 +58,14 @@ class StepFacts(TypedDict):
 
 
 class RunFacts(TypedDict):
-    """What a copy says of a training and of its finished translations, by test."""
+    """The facts about a training and, by test, about its finished translations."""
 
     train: StepFacts
     translations: dict[str, StepFacts]
 
 
 class SpeedFacts(TypedDict):
-    """What a copy says of the speeds that were measured in turn."""
+    """The speeds that were measured in turn, and the facts about their step."""
 
     step: StepFacts
     systems: list[SystemSpeeds]
@@ -77,7 +77,7 @@ def name_of(run: PlannedRun) -> str:
 
 
 def column_of(training: str, output: str) -> str:
-    """A translation's column: after `output` the training's name, after `output-0.5` that and `-0.5`."""
+    """The column of a translation: for `output` the name of the training, for `output-0.5` this name with `-0.5`."""
     return f"{training}{output.removeprefix('output')}"
 
 
@@ -106,7 +106,7 @@ class Copy:
 
     @cached_property
     def facts(self) -> dict[str, RunFacts]:
-        """Finished training -> what the copy says of it."""
+        """Finished training -> the facts about it."""
         where, role = packed_in(self.folder, RUNS), "the list of its steps"
         return {
             path.split("/")[-2]: parse_json(content, RunFacts, role, where, "publish it again")
@@ -116,7 +116,7 @@ class Copy:
 
     @cached_property
     def trained(self) -> dict[str, dict[str, RunFacts]]:
-        """Key of each finished training -> its names, one for each system that it is of, and what the copy says."""
+        """Key of each finished training -> its names, one for each system that uses it -> the facts about it."""
         trained: dict[str, dict[str, RunFacts]] = {}
         for name, facts in self.facts.items():
             trained.setdefault(facts["train"]["key"], {})[name] = facts

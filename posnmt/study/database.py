@@ -124,8 +124,9 @@ def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] 
 
 def _of(run: Row) -> dict[str, Any]:
     """The columns that identify the training of a row."""
-    named = {"run": run["run"], "system": run["system"], "seed": run["seed"]}
-    return {**named, "training_condition": run["training"]}
+    return {
+        "run": run["run"], "system": run["system"], "seed": run["seed"], "training_condition": run["training"],
+    }  # fmt: skip
 
 
 def _training(run: Row) -> dict[str, Any]:
@@ -137,8 +138,7 @@ def _training(run: Row) -> dict[str, Any]:
 def _speeds(run: Row) -> Iterator[dict[str, Any]]:
     """A row with the decoding speed on each test."""
     for test, speed in (run.get("decoding_speed") or {}).items():
-        measured = {"measure": "decoding_speed", "value": speed}
-        yield {"test_condition": test, "swapped": 0.0, "bin": "all", **measured}
+        yield {"test_condition": test, "swapped": 0.0, "bin": "all", "measure": "decoding_speed", "value": speed}
 
 
 def _analysis(name: str, folder: Path, keys: Mapping[tuple[str, str, int], str]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The data behind a study's verdicts: the counts of every output of an analysis, and the training of each output.
+"""The data behind a study's verdicts: the counts of every output of an analysis, and the training behind each output.
 
 Legend: N sentences, M outputs, K statistics of all measures side by side.
 """
@@ -21,7 +21,7 @@ OUTPUTS = "outputs.json"
 # The last columns of every table: sentences, output length, reference length.
 LENGTH_COLUMNS = 3
 NEAR = 0.1
-"""How far from the longest trained target a length may be to be near it, as a share of that length."""
+"""A length is near the longest trained target if it differs from it by at most this share of it."""
 Variant = tuple[str, str]
 
 
@@ -52,10 +52,10 @@ class Output:
 
 
 class NearLongest(Additive):
-    """A table of sentences, of outputs near the longest trained length, and of references near it."""
+    """Counts of sentences, of outputs near the longest trained length, and of references near it."""
 
     def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """The share of outputs near the longest trained length less that of references: sums `[..., 3]` → `[...]`."""
+        """The share of outputs near the longest trained length minus that of references: sums `[..., 3]` → `[...]`."""
         return {NEAR_LONGEST: super().measure(sums)["length_difference"]}
 
 
@@ -107,7 +107,7 @@ class Evidence:
         return Additive(rows, {measure: slice(0, len(wanted))} if wanted else {})
 
     def _near_longest(self, sentences: np.ndarray, places: list[int]) -> Additive:
-        """The table of the clustering of output lengths (N19, Figure 5): of outputs whose longest target is known."""
+        """The table of `NearLongest` (N19, Figure 5), for outputs whose longest trained target is known."""
         lengths = self.counts[np.ix_(sentences, np.array(places))][..., -2:].astype(int)
         longest = np.array([self.outputs[place].longest_target for place in places])[:, None]
         near = np.abs(lengths - longest) <= NEAR * longest

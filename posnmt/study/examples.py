@@ -1,7 +1,7 @@
 """Example sentences with the translations of two systems, as a figure of a study (Chen et al. 2019a, Figure 6).
 
-The examples are not chosen by hand, but by sentence scores: the sentence on which the second system is furthest ahead
-of the first, the one with the median lead, and the one on which it is furthest behind.
+The examples are chosen by sentence scores: the sentence on which the second system is furthest ahead of the first, the
+one with the median lead, and the one on which it is furthest behind.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.evaluation.report.grid import csv_text
 from posnmt.metrics.registry import metric
 from posnmt.study import evidence
 from posnmt.study.layout import Figure, Panel
+from posnmt.study.likelihood import lines_of
 from posnmt.study.measured import StudyResults, Variant
 
 PLACES = ("most ahead", "in the middle", "most behind")
@@ -26,7 +26,7 @@ class Example:
 
     Attributes:
         number: its line in the test text, from 1.
-        place: one of `PLACES`: the rank of the second system's lead.
+        place: one of `PLACES`, by the lead of the second system.
         texts: pairs of a label and a text: source, reference, and the output of each system, labelled with its score.
     """
 
@@ -36,7 +36,7 @@ class Example:
 
 
 def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list[Example], str]:
-    """The sentences of a panel with two systems, and its legend, which also says why if there are none."""
+    """The sentences of a panel with two systems, and its legend; without sentences, the legend says why."""
     if results.published:
         return [], "Not shown: a published study holds no sentences of its corpora."
     analysis, measure = results.recipe.analyses[wanted.analysis], metric(figure.measure)
@@ -61,14 +61,14 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
     lead = measure.ahead(scores[1] - scores[0])
     rising = sorted(range(len(lead)), key=lambda row: (lead[row], row))
     rows = (rising[-1], rising[len(rising) // 2], rising[0])
-    lines = [list(read_lines(TextFile("text", path), Findings(accept=("empty", "crlf")))) for path in files]
+    lines = [lines_of(path) for path in files]
     chosen = []
     for place, row in zip(PLACES, rows, strict=True):
         names = [
             f"{label} ({measure.title} {measure.show(score[row])})" for label, score in zip(labels, scores, strict=True)
         ]
-        texts = [text[row] for text in lines]
-        chosen.append(Example(row + 1, place, list(zip(["Source", "Reference", *names], texts, strict=True))))
+        texts = zip(["Source", "Reference", *names], (text[row] for text in lines), strict=True)
+        chosen.append(Example(row + 1, place, list(texts)))
     rule = (
         f"Not chosen by hand: of {len(lead):,} sentences, seed {seed}, those on which {labels[1]} is most ahead of "
         f"{labels[0]} in {measure.title}, in the middle, and most behind."

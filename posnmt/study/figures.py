@@ -47,7 +47,7 @@ class Plate:
         title: for example "Figure 3".
         caption: text.
         charts: its panels, without those that cannot be drawn.
-        legend: sentences below the figure, including why something is not drawn.
+        legend: sentences below the figure, which also say why something is not drawn.
         examples: of a figure of kind `examples`, which has no charts.
     """
 
@@ -96,7 +96,8 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
             legend.append(f"{title}: not drawn, because {why.rstrip('.')}.")
             continue
         part = _Part(results, figure, wanted, measured, f"{name}{chr(ord('a') + place)}", title, numbers)
-        if figure.kind != "length-distribution" and not part.is_measured():
+        is_measured = figure.measure in measured.results["systems"][0]["overall"]
+        if figure.kind != "length-distribution" and not is_measured:
             legend.append(f"{title}: not drawn, because the analysis does not measure {part.measure.title}.")
             continue
         outcome = KINDS[figure.kind](part)
@@ -116,7 +117,7 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
 
 
 def _describe_seeds(seeds: Collection[int], banded: bool) -> str:
-    """A sentence of the legend that explains lines and bands; `seeds`: of how many the points are means."""
+    """A sentence of the legend that explains lines and bands; `seeds`: the numbers of seeds behind the points."""
     if max(seeds, default=1) == 1:
         return "Bands are 95 % intervals over sentences." if banded else ""
     of_one = "; those of a single seed are 95 % intervals over sentences" if min(seeds) == 1 else ""
@@ -142,18 +143,17 @@ class _Part:
     @property
     def unit(self) -> str:
         """The unit of lengths. Text in subwords is measured in tokens, which are subwords."""
-        unit: str = self.measured.results["settings"]["unit"]
-        return "subwords" if unit == "tokens" else unit
+        unit = self.measured.results["settings"]["unit"]
+        return "subwords" if unit == "tokens" else str(unit)
 
     def variants(self) -> list[Variant]:
-        """The systems that the panel should show; a system without a training has those of the analysis."""
+        """The systems that the panel should show; one without a training stands for each training of the analysis."""
         analysis = self.results.recipe.analyses[self.wanted.analysis]
         of_line = [system for line in self.swept()[0].values() for system in line]
         every = [
             variant
             for variant, tests in self.results.recipe.variants(self.results.scale).items()
-            if variant[1] in analysis.trainings and analysis.test in tests
-            if analysis.systems is None or variant[0] in analysis.systems
+            if analysis.test in tests and analysis.includes(*variant)
         ]
         chosen: list[Variant] = []
         for text in self.wanted.systems or of_line:
@@ -165,21 +165,21 @@ class _Part:
         return chosen or every
 
     def swept(self) -> tuple[dict[str, dict[str, float]], list[str] | None]:
-        """The lines of a figure of kind `sweep`, and the labels of places that are no numbers."""
+        """The lines of a figure of kind `sweep`, and the labels of its places if these are not numbers."""
         if self.figure.sweep is None:
             return self.figure.lines, None
         return curves(self.results.recipe, self.figure.sweep, self.results.scale)
 
     @property
     def axis(self) -> str:
-        """What the numbers of a figure of kind `sweep` are."""
+        """The label of the axis of a figure of kind `sweep`."""
         if self.figure.axis is not None or self.figure.sweep is None:
             return self.figure.axis or ""
         first = next(iter(self.results.recipe.sweep[self.figure.sweep].grid.values()))
         return first.label or first.of
 
     def bin(self) -> int | str | None:
-        """The number of the bin that the panel asks for, or that there is none in words; None: all lengths."""
+        """The number of the panel's bin, or a sentence if the analysis lacks it; None: all lengths."""
         wanted = self.wanted.lengths
         ends = wanted.get(self.results.scale) if isinstance(wanted, dict) else wanted
         if ends is None:
@@ -190,10 +190,6 @@ class _Part:
             return numbers[0]
         asked = "-".join("" if end is None else str(end) for end in ends)
         return f"{asked} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
-
-    def is_measured(self) -> bool:
-        """Whether the analysis has the figure's measure."""
-        return self.figure.measure in self.measured.results["systems"][0]["overall"]
 
     def absences(self) -> list[str]:
         """Why some systems are not drawn, or not with every seed: a sentence for each reason."""
@@ -217,7 +213,7 @@ class _Part:
         return [Line(label, self.number(label), self.measured.outputs(variant)) for label, variant in self.shown()]
 
     def chart(self, chart: Chart, by: str, **changes: Any) -> Chart:
-        """A chart of the analysis with this panel's name and title; `by`: what it shows, for the title."""
+        """A chart of the analysis with the name and title of this panel; `by`: the end of the title."""
         axis = chart.axis.replace(" in tokens", f" in {self.unit}")
         return replace(chart, name=self.name, title=f"{self.title}: {by}", axis=axis, **changes)
 
@@ -301,9 +297,9 @@ def _is_geometric(places: Sequence[float]) -> bool:
     """Whether places are spaced more evenly on a logarithmic axis than on a linear one: 2, 4, 8, but not 2, 4, 6."""
     if len(places) < 3 or places[0] <= 0:
         return False
-    steps = [(second - first, second / first) for first, second in pairwise(places)]
-    differences, factors = zip(*steps, strict=True)
-    return max(map(math.log, factors)) / min(map(math.log, factors)) < max(differences) / min(differences)
+    differences = [second - first for first, second in pairwise(places)]
+    factors = [math.log(second / first) for first, second in pairwise(places)]
+    return max(factors) / min(factors) < max(differences) / min(differences)
 
 
 def _corpus_lengths(results: StudyResults, name: str) -> Chart:

@@ -1,4 +1,4 @@
-"""The sections of a recipe that define the report's tables and figures, in the paper's layout, next to its figures."""
+"""The sections of a recipe that define tables and figures of the report: in the paper's layout, beside its figures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from posnmt.study.measures import OutputMeasure, ShownMeasure
 Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
 Words = str | Annotated[dict[Scale, str], Field(min_length=1)]
-"""Text that may differ by scale: what a column shows at scale `small` is seldom what it shows at `paper`."""
+"""Text that may differ by scale, because a column at scale `small` seldom shows the same as at scale `paper`."""
 # Our columns in tables of kind `parts` and `corpora`.
 PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")
 CORPORA = ("Pairs", "Source tokens", "Target tokens")
 
 
 def words_at(words: Words, scale: Scale) -> str:
-    """Text at a scale; where none is written for it, that of the scale `paper`, or else the first."""
+    """The text for a scale; if it has none, the text for the scale `paper`, or else the first one."""
     if isinstance(words, str):
         return words
     return words.get(scale) or words.get("paper") or next(iter(words.values()))
@@ -42,7 +42,7 @@ class Column(Section):
 
 
 class Marks(Section):
-    """Signs after figures that differ significantly from a baseline's."""
+    """Signs after figures that differ significantly from those of a baseline."""
 
     baseline: str = Field(description="a row; rows below it, up to the next baseline, are compared with it")
     analysis: str
@@ -102,7 +102,7 @@ class Table(Section):
 
     @model_validator(mode="after")
     def _as_many_figures(self) -> Table:
-        """As many published figures as there are rows and columns for them."""
+        """Published figures are as many as the rows and columns that they belong to."""
         width = len(self.published_columns or {"parts": PARTS, "corpora": CORPORA}.get(self.kind, self.rows))
         if any(len(row) != width for row in self.published):
             raise ValueError(f"every row of `published` needs {width} figures, one a heading")

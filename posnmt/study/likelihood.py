@@ -1,4 +1,4 @@
-"""Likelihood by position in a study: losses of a test's references from all runs, their report, and both read again."""
+"""Likelihood by position in a study: score the references of a test with all runs, report, and read both again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from posnmt.base.files import load_json, write_json, write_text
+from posnmt.data.corpus import Findings, TextFile, document_of, read_lines
 
 if TYPE_CHECKING:
     from posnmt.evaluation.analyse.scoring import Model
@@ -20,7 +21,7 @@ ABOUT = "likelihood.json"
 
 
 class _About(TypedDict):
-    """What the files of losses do not say."""
+    """Facts that the files of losses do not hold."""
 
     baseline: str
     notes: list[str]
@@ -29,12 +30,12 @@ class _About(TypedDict):
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What a finished step has.
+    """The result of a finished step.
 
     Attributes:
         notes: what was left out.
         csv: its table.
-        report: None where the systems have different subwords, so that `csv` is by character.
+        report: None if the systems have different subwords; `csv` is then by character.
     """
 
     notes: Sequence[str]
@@ -51,8 +52,8 @@ def save(
         models: one or more, of any vocabularies.
         baseline: the system that the others are compared with.
         test: folder of the text.
-        swap: whether sentences are also scored after a short and after a long one of their documents, if there are any.
-        shift: positions also begin at this number.
+        swap: whether sentences are also scored after a short and after a long sentence of their document.
+        shift: sentences are also scored with positions that begin at this number; None: they are not.
         folder: to write to.
         say: called with progress lines.
 
@@ -60,12 +61,14 @@ def save(
         UserError: a run lacks the lengths of its training, no sentence fits the position tables of all runs, or
             positions are shifted of a model that has none.
     """
-    from posnmt.evaluation.analyse.losses_files import write_all
+    from posnmt.evaluation.analyse.losses import write_all
     from posnmt.evaluation.analyse.scoring import Scoring, Test
     from posnmt.evaluation.report.likelihood import TABLE
     from posnmt.evaluation.report.write import likelihood_files, write_files
 
-    scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents_of(test)), swap, shift)
+    scoring = Scoring(
+        models, Test(lines_of(test / "source"), lines_of(test / "target"), documents_of(test)), swap, shift
+    )
     scoring.score(say)
     about: _About = {"baseline": baseline, "notes": scoring.notes, "shift": shift}
     write_json(folder / ABOUT, about)
@@ -77,12 +80,12 @@ def save(
 
 
 def read(folder: Path) -> Likelihood:
-    """What `save` wrote; the report is computed from the losses.
+    """Read what `save` wrote; the report is computed from the losses.
 
     Raises:
         UserError: a file is damaged.
     """
-    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, of_shifts, read_losses
+    from posnmt.evaluation.analyse.losses import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, of_shifts, read_losses
     from posnmt.evaluation.report.likelihood import TABLE, likelihood_report
 
     about = load_json(folder / ABOUT, _About, "the notes on losses", "delete the folder, and run the study again")
@@ -98,15 +101,11 @@ def read(folder: Path) -> Likelihood:
 
 
 def documents_of(text: Path) -> list[str]:
-    """The document of each line of a text of a study; empty where they are not known."""
-    from posnmt.data.corpus import document_of
-
+    """The document of each line of a text of a study; empty if documents are not known."""
     path = text / "documents"
-    return [document_of(line) or "" for line in _lines(path)] if path.exists() else []
+    return [document_of(line) or "" for line in lines_of(path)] if path.exists() else []
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
     """The lines of a text of a study, which was checked when it was made."""
-    from posnmt.data.corpus import Findings, TextFile, read_lines
-
     return list(read_lines(TextFile("text", path), Findings(accept=("empty", "crlf"))))

@@ -1,7 +1,7 @@
-"""Differences between systems in what they predict of references, and their variance over documents and seeds.
+"""Differences between systems in the loss of references, and their variance over documents and seeds.
 
-The variance is that of `analyse.crossed`: seeds and documents are both random. Systems are compared seed by
-seed; where trainings of enough systems share their seeds, the variance over seeds is moderated (`posnmt.study.blocks`).
+The variance is that of `analyse.crossed`: seeds and documents are both random. Systems are compared seed by seed. Where
+enough systems share their seeds, the variance over seeds is moderated (`posnmt.study.blocks`).
 
 Legend: M models, R seeds, G documents, B systems of a block.
 """
@@ -14,45 +14,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from posnmt.evaluation.analyse.crossed import crossed
 from posnmt.evaluation.analyse.jackknife import Statistic
 from posnmt.evaluation.analyse.length_effects import LengthEffects, Measured
-from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.evaluation.analyse.zones import Support
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit
 from posnmt.study.claims import TextClass
-from posnmt.study.estimate import Estimate, Part, Undecidable
+from posnmt.study.estimate import Estimate, Part, Undecidable, moderated_parts
 
 OTHER: dict[TextClass, TextClass] = {"D1": "D2", "D2": "D1"}
-"""The designs that must agree before anything is said of longer text."""
+"""Each of the two designs, and the one that must agree with it before anything is said about longer text."""
 
 
 @dataclass(frozen=True)
 class ScoredText:
-    """What models predict of the references of one text: a finished likelihood of the recipe.
+    """The losses of models on the references of one text: a finished likelihood of the recipe.
 
     Attributes:
-        effects: every figure; None: the systems have different subwords.
-        labels: system and training -> what `effects` calls it.
+        effects: every figure; None if the systems have different subwords.
+        labels: system and training -> its name in `effects`.
     """
 
     effects: LengthEffects | None
     labels: Mapping[Variant, str]
 
     def places(self, variant: Variant) -> dict[int, int]:
-        """Seed -> index of the model of a system and training, in the order of the seeds."""
+        """Seed -> index of the model, for a system and training, in the order of the seeds."""
         models = [] if self.effects is None else self.effects.models
         found = {model.seed: place for place, model in enumerate(models) if model.system == self.labels.get(variant)}
         return dict(sorted(found.items()))
 
     def statistic(self, text_class: TextClass) -> Statistic | None:
-        """The figure of every model on a class of subwords; None: it has none of these."""
+        """The figure of every model on a class of subwords; None if the text has no such subwords."""
         figure = None if self.effects is None else _of_class(self.effects, text_class)
         return None if figure is None else figure.statistic
 
 
 def _of_class(effects: LengthEffects, text_class: TextClass) -> Measured | None:
-    """The figure of a zone or a design; that of a shift is found by the side, whatever the number."""
+    """The figure of a zone or a design; a shift is found by its side, whatever its number."""
     named = {figure.bin: figure for figure in effects.zones} | effects.designs
     shifted = (figure for name, figure in effects.designs.items() if name.startswith(f"{text_class} +"))
     return named.get(text_class) or next(shifted, None)
@@ -60,14 +60,14 @@ def _of_class(effects: LengthEffects, text_class: TextClass) -> Measured | None:
 
 @dataclass(frozen=True)
 class LossContrast:
-    """The loss of a system minus that of another, or that of one alone, on a class of subwords.
+    """The loss of a system on a class of subwords, or the difference of the losses of two systems.
 
     Attributes:
         scored: the text.
-        text_class: of its subwords.
-        statistic: the figure of every model on it.
+        text_class: the class of its subwords.
+        statistic: the figure of every model on this class.
         variants: the system, and the other one if there is one.
-        own: of each of them seed -> index of its model, of all its seeds.
+        own: system -> seed -> index of its model, with all seeds.
         unit: the seeds that they are compared on, and their peers.
         trainings: of all systems that were scored.
     """
@@ -88,8 +88,8 @@ class LossContrast:
 
         Args:
             scored, text_class: as above.
-            own: of each system in order seed -> index of its model.
-            trainings: what is known of the trainings of all systems.
+            own: system -> seed -> index of its model, in the order of the comparison.
+            trainings: of all systems that were scored.
 
         Raises:
             Undecidable: the text has no such subwords.
@@ -105,7 +105,7 @@ class LossContrast:
 
     @property
     def support(self) -> Support:
-        """What it rests on."""
+        """The sentences and documents that it rests on."""
         return self.statistic.support
 
     @property
@@ -115,7 +115,7 @@ class LossContrast:
 
     @property
     def systems(self) -> int:
-        """How many say how much seeds vary; 0: its system alone."""
+        """The number of systems that the variance over seeds is estimated from; 0: from its own systems alone."""
         return self.unit.systems if self.unit.is_block else 0
 
     @property
@@ -141,8 +141,6 @@ class LossContrast:
 
     def estimate(self) -> Estimate:
         """The contrast with its variance over documents and seeds, compared seed by seed."""
-        from posnmt.evaluation.analyse.crossed import crossed
-
         documents, by_seed, both = crossed(self._of(self.statistic.whole), self._without(), self.support).parts
         seeds = len(self.unit.seeds)
         parts = self._moderated() if self.unit.peers else [Part(by_seed, seeds - 1, seeds)]
@@ -150,8 +148,6 @@ class LossContrast:
 
     def welch(self) -> Estimate:
         """The contrast of the means over all seeds of each system, with the variance of each over its own seeds."""
-        from posnmt.evaluation.analyse.crossed import crossed
-
         values, without, parts, both = [], [], [], 0.0
         for sign, places in zip((1, -1), (list(self.own[variant].values()) for variant in self.variants), strict=False):
             mean = crossed(self.statistic.whole[places], self.statistic.without[:, places], self.support)
@@ -170,7 +166,7 @@ class LossContrast:
         return int(low > 0) - int(high < 0)
 
     def of_other(self) -> LossContrast | None:
-        """The same in the design that must agree with this one; None: the text has none."""
+        """The same contrast in the design that must agree with this one; None if the text does not have that design."""
         other = OTHER.get(self.text_class)
         if other is None or self.scored.statistic(other) is None:
             return None
@@ -187,20 +183,17 @@ class LossContrast:
         return self._of(self.statistic.without)
 
     def _moderated(self) -> list[Part]:
-        """The parts of the variance over seeds that the systems of the block tell."""
-        unit, seeds = self.unit, len(self.unit.seeds)
-        figures = np.full((unit.systems, seeds, 1), np.nan)
+        """The parts of the variance over seeds, estimated from all systems of the block."""
+        unit, present = self.unit, self.unit.present
+        figures = np.full((unit.systems, len(unit.seeds), 1), np.nan)
         for row, variant in enumerate(unit.members):
             places = self.scored.places(variant)
             for column, seed in enumerate(unit.seeds):
-                if seed in unit.peers.get(variant, unit.seeds):
+                if present[row, column]:
                     figures[row, column] = self.statistic.whole[places[seed]]
         weights = np.zeros((unit.systems, 1))
         weights[[unit.members.index(variant) for variant in self.variants], 0] = [1, -1][: len(self.variants)]
-        among = components(figures, weights, np.isfinite(figures[..., 0]))
-        own = Part(float(moderated(among.own, among.usual, seeds)), PRIOR + seeds - 1, seeds)
-        shared = float(among.shared)
-        return [Part(shared, seeds - 1, seeds), own] if shared else [own]
+        return [*moderated_parts(figures, weights, np.isfinite(figures[..., 0]))]
 
 
 def _combined(value: float, documents: float, over_seeds: Sequence[Part], both: float, support: Support) -> Estimate:
@@ -210,7 +203,7 @@ def _combined(value: float, documents: float, over_seeds: Sequence[Part], both: 
         value: the estimate.
         documents: V_g, the variance over documents.
         over_seeds: V_r in parts.
-        both: V_gr, what both count.
+        both: V_gr, which is counted in both.
         support: of the statistic.
     """
     by_seed, freedom = sum(part.variance for part in over_seeds), support.effective - 1
@@ -220,7 +213,7 @@ def _combined(value: float, documents: float, over_seeds: Sequence[Part], both: 
 
 
 def on_longer_text(contrast: LossContrast, level: float, names: Sequence[str]) -> str:
-    """What a decided difference in D1 or D2 says of longer text: only if both designs are decided with one sign.
+    """What a decided difference in D1 or D2 says about longer text: nothing, unless both have the same sign.
 
     Args:
         contrast: of a comparison.

@@ -1,7 +1,7 @@
 """Signs of significance over several seeds: a sign is shown only if it holds for all pairs of seeds.
 
-The tests of an analysis compare outputs (docs/analyse.md). Systems with several seeds have as many comparisons as pairs
-of seeds; a sign that holds for only some of the pairs may depend on the choice of seeds.
+The tests of an analysis compare outputs (docs/analyse.md). For two systems with several seeds, every pair of seeds is
+compared. A sign that holds only for some pairs may depend on the choice of seeds.
 """
 
 from __future__ import annotations
@@ -69,6 +69,6 @@ def _legend(results: StudyResults, table: Table) -> Iterator[str]:
 
 
 def uncorrected(analyses: Iterable[Measured]) -> str:
-    """The end of a sentence of a legend if no p of some analyses is corrected; empty otherwise."""
+    """The end of a sentence of a legend if no analysis corrects its p; otherwise empty."""
     corrections = {each.results["settings"]["correction"] for each in analyses}
     return "; p is not corrected for the number of comparisons" if corrections == {"none"} else ""

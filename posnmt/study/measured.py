@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posnmt.study.likelihood import Likelihood
 from posnmt.study.measures import SPEEDS
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.registration import History
-
-if TYPE_CHECKING:
-    from posnmt.study.verdict import Verdict
+from posnmt.study.verdict import Verdict
 
 Variant = tuple[str, str]
 
@@ -41,16 +39,15 @@ class StudyResults:
         analyses: finished analysis -> its folder, with results.json, outputs.json and report.html.
         missing: analysis -> why it is missing.
         corpora: name -> `pairs`, `source_tokens`, `target_tokens`, `lengths`: {`source`: {length: how many}}.
-        parts: training -> `pairs` and `source`: {`tokens`, `shortest`, `longest`}, of length-controlled ones.
+        parts: training -> `pairs` and `source`: {`tokens`, `shortest`, `longest`}, for trainings on parts by length.
         verdicts: of the recipe's claims, in order.
         registration: what was registered before the first training, and changed later.
         versions: of the software.
-        cost: total seconds of all trainings.
         recommendation: None if the recipe does not ask for one.
         texts: test -> the folder of its text, with `source` and `target`.
         translations: system, training, seed and test -> the folder of the translation, with `output`.
-        speeds: of the systems that were measured in turn, of each turn: see `posnmt.study.speed`.
-        likelihoods: finished ones, read.
+        speeds: of each turn, for the systems that were measured in turn: see `posnmt.study.speed`.
+        likelihoods: the finished ones.
         unscored: likelihood -> why it is missing.
         published: whether the page is a copy for others, without texts and without links into the study's folder.
     """
@@ -65,7 +62,6 @@ class StudyResults:
     verdicts: list[Verdict] = field(default_factory=list)
     registration: History = field(default_factory=lambda: History([]))
     versions: dict[str, str] = field(default_factory=dict)
-    cost: float = 0.0
     recommendation: Recommendation | None = None
     texts: dict[str, Path] = field(default_factory=dict)
     translations: dict[tuple[str, str, int, str], Path] = field(default_factory=dict)
@@ -87,12 +83,20 @@ class StudyResults:
             first.setdefault(run["run"], run)
         return list(first.values())
 
+    @property
+    def cost(self) -> float:
+        """The seconds of all trainings together."""
+        return sum(run["seconds"] or 0.0 for run in self.trainings)
+
     def runs_of(self, variant: Variant) -> list[dict[str, Any]]:
         """Every seed of a system with a training, finished or not."""
         return [run for run in self.runs if (run["system"], run["training"]) == variant]
 
     def variant(self, text: str, analysis: str | None = None) -> Variant:
-        """Parse `system/training`; the default is the first training, or the analysis' first if it lacks that one."""
+        """Parse `system/training`.
+
+        The default is the recipe's first training, or the first of the analysis if this does not have that one.
+        """
         if analysis is not None and "/" not in text:
             trainings = self.recipe.analyses[analysis].trainings
             if next(iter(self.recipe.trainings)) not in trainings:
@@ -100,13 +104,13 @@ class StudyResults:
         return self.recipe.variant(text)
 
     def labels(self, variants: Sequence[Variant]) -> list[str]:
-        """Labels for a table or a figure: those of the systems, with their trainings if they would not be unique."""
+        """Labels for a table or a figure: of the systems, with their trainings where these are needed to be unique."""
         if len({system for system, _ in variants}) == len(variants):
             return [self.recipe.systems[system].label or system for system, _ in variants]
         return [self.recipe.label(variant) for variant in variants]
 
     def values(self, variant: Variant, measure: str, analysis: str | None) -> dict[int, float]:
-        """Seed -> figure, for the seeds that have one; of speeds, turn -> figure.
+        """Seed -> figure, for the seeds that have one; for speeds, turn -> figure.
 
         Args:
             variant: the system and its training.
@@ -127,20 +131,18 @@ class StudyResults:
         return [f"{self.recipe.label(variant)}: {why}." for variant, why in reasons.items() if why]
 
     def absence(self, variant: Variant, analysis: str | None) -> tuple[str, str] | None:
-        """Why a system or one of its seeds has no figures: a word and an explanation; None if nothing is missing."""
+        """Why a system, or one of its seeds, has no figures: a word and a reason; None if nothing is missing."""
         if variant not in self.recipe.variants(self.scale):
             return "not run", f"not run at scale {self.scale}"
         runs = self.runs_of(variant)
         if not runs:
             return "not run", "not run yet"
         if undone := _undone(runs):
-            word = "failed" if any(run["state"] == "failed" for run in runs) else "not run"
-            return word, undone
+            return ("failed" if any(run["state"] == "failed" for run in runs) else "not run"), undone
         if analysis is None:
             return None
         if analysis in self.missing or analysis not in self.analyses:
-            because = _because(self.missing.get(analysis))
-            return "missing", f"the analysis {analysis} is missing{because}"
+            return "missing", f"the analysis {analysis} is missing{_because(self.missing.get(analysis))}"
         seeds = self.measured[analysis].places.get(variant, {})
         if lacking := [str(run["seed"]) for run in runs if run["seed"] not in seeds]:
             return "missing", f"the analysis {analysis} has no output of {_seeds(lacking)}"
@@ -186,8 +188,7 @@ class Measured:
         places: dict[Variant, dict[int, int]] = {}
         for output in json.loads((folder / "outputs.json").read_text(encoding="utf-8")):
             if not output["share"]:
-                variant = output["system"], output["training"]
-                places.setdefault(variant, {})[output["seed"]] = numbers[output["name"]]
+                places.setdefault((output["system"], output["training"]), {})[output["seed"]] = numbers[output["name"]]
         return cls(results, places)
 
     def values(self, variant: Variant, measure: str, bin_number: int | None = None) -> dict[int, float]:
@@ -211,5 +212,4 @@ class Measured:
         if intervals is None:
             return None
         of_part = intervals["overall"] if bin_number is None else intervals["bins"][bin_number]
-        interval: list[float] | None = of_part.get(measure)
-        return interval
+        return of_part.get(measure)  # type: ignore[no-any-return]

@@ -30,7 +30,7 @@ CLAIMED = {
     ),
     LOSS: Measure("Loss", decimals=3, higher=False, unit="nats a subword", words="loss"),
 }  # fmt: skip
-"""Measures of claims alone: of output lengths, and of references by position (docs/likelihood.md)."""
+"""Measures that only claims have: of output lengths, and of references by position (docs/likelihood.md)."""
 OF_RUNS = {"parameters": Measure("Parameters", decimals=0), **SPEEDS}
 
 
@@ -56,7 +56,7 @@ def words(name: str) -> str:
 
 
 def _known(*others: str) -> Callable[[str], str]:
-    """A check that a name is that of a metric, which may be from outside posnmt, or one of some other measures."""
+    """A check that a name is that of a metric, which may be a plug-in, or one of `others`."""
 
     def check(name: str) -> str:
         if name in METRICS or name in others or plugins.is_class(name) or name in plugins.names("metric"):

@@ -1,7 +1,7 @@
 """Packed files of a published study: a folder as .tar.xz, and the translations of a test text as one CSV file.
 
-Line n of every translation is in row n of that file, with a column for each output. So lines that are much alike are
-near each other, and take half of the space.
+Row n of that file has line n of every translation, with a column for each output. Similar lines are thus near each
+other, which halves the compressed size.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DAMAGE = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError, Over
 
 
 def compress(content: bytes, packed: Path) -> None:
-    """Write content compressed, unless the file has it."""
+    """Write content compressed, unless the file has this content already."""
     if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
         packed.write_bytes(lzma.compress(content, preset=9))
 
 
 def pack(files: Mapping[str, bytes], packed: Path) -> None:
-    """Write files by their paths as .tar.xz, in this order and without times and owners, unless it has just them."""
+    """Write files by their paths as .tar.xz, in this order and without times and owners."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, content in files.items():

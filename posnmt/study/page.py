@@ -1,9 +1,11 @@
-"""The report of a study: an HTML page with the paper's tables and figures, which are also written as files."""
+"""The report of a study: an HTML page with tables and figures, which are also written as files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,14 +22,12 @@ from posnmt.study import database, examples
 from posnmt.study.beyond import cost, every_output
 from posnmt.study.compatible import compatibility
 from posnmt.study.figures import Plate, plates
-from posnmt.study.measured import Recommendation, StudyResults
-from posnmt.study.overview import facts
-from posnmt.study.scored import Shown, likelihoods
+from posnmt.study.measured import StudyResults
+from posnmt.study.recipe import Text
 from posnmt.study.tables import sheets
+from posnmt.study.trainings import text_config
 from posnmt.study.verdict import counts, shown_p
-from posnmt.study.wording import amount, decimals
-
-__all__ = ["Recommendation", "StudyResults", "render"]
+from posnmt.study.wording import amount, counted, decimals
 
 WHAT_SCALES_ARE = {
     "smoke": "A few updates on a small text show that all of it runs. Nothing is learned, no figure means anything.",
@@ -123,7 +123,7 @@ def _page(
 
 
 def _answer(results: StudyResults, words: str) -> str:
-    """The outcome in a sentence: the recommendation, or the verdicts counted; empty without either."""
+    """The outcome in a sentence: the recommendation, or the counts of verdicts; empty if there is neither."""
     if results.recommendation:
         return results.recommendation.sentence
     what = "the paper's claims" if results.recipe.paper else "the claims"
@@ -132,14 +132,11 @@ def _answer(results: StudyResults, words: str) -> str:
 
 def _counted(words: Iterable[str]) -> str:
     """Counts of words: "3 done, 1 failed"."""
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return ", ".join(f"{count} {word}" for word, count in counts.items())
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).items())
 
 
 def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
-    """Title of every analysis, and the link to its report, or why it is missing; neither in a published study."""
+    """For every analysis its title, and the link to its report (none in a published study) or why it is missing."""
     return [
         {
             "title": results.recipe.title_of(name, results.scale),
@@ -150,3 +147,115 @@ def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
         }
         for name in results.recipe.analyses
     ]
+
+
+def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
+    """Pairs of a term and its value in this study.
+
+    Args:
+        results: of the study.
+        states: counts of the states of its trainings, in words.
+    """
+    recipe, setting = results.recipe, results.recipe.scales[results.scale]
+    pair = recipe.pair_at(results.scale)
+    seeds = [recipe.seeds(variant, results.scale) for variant in recipe.variants(results.scale)]
+    listed = [
+        ("Recipe", recipe.recipe),
+        ("Languages", f"{pair.source} to {pair.target}"),
+        ("Scale", results.scale),
+        ("Seeds", counted(seeds or [setting.seeds], "seed").partition(" seed")[0]),
+        ("Trainings", states or "none"),
+        ("Training time", duration(results.cost)),
+        ("Corpora", _corpora(results)),
+        ("Longest pair in training, in subwords", _longest(results)),
+        ("Updates", _spread(run["updates"] for run in results.runs)),
+        ("Processors", _processors(run.get("processor") for run in results.trainings)),
+        ("Registered", results.registration.sentence if results.verdicts else ""),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
+    ]
+    return [(term, text) for term, text in listed if text]
+
+
+def _corpora(results: StudyResults) -> str:
+    """The corpora with their files, and the pairs of those that are prepared."""
+    setting = results.recipe.scales[results.scale]
+    pairs = {name: f" ({facts['pairs']:,} pairs)" for name, facts in results.corpora.items()}
+    if setting.artificial is not None:
+        return "; ".join(f"{name}{count}" for name, count in pairs.items()) or "the built-in language pair"
+    named = [
+        f"{name}: {', '.join(_named(text) for text in (texts if isinstance(texts, list) else [texts]))}"
+        for name, texts in setting.corpora.items()
+    ]
+    return "; ".join([*named, *(f"{name}{count}" for name, count in pairs.items())])
+
+
+def _named(text: Text) -> str:
+    """The file or the public name of a corpus, and the part of it that is used."""
+    if text.public is not None:
+        return str(text.public.get("name") or text.public.get("sacrebleu") or next(iter(text.public.values())))
+    assert text.source is not None
+    name = text.source.removesuffix(".xz").removesuffix(".gz").removesuffix(".{source}")
+    part = f" lines {text.lines[0]:,} to {text.lines[1]:,}" if text.lines else ""
+    return f"{name}{part}" + (f" ({text.take:,} pairs of it)" if text.take else "")
+
+
+def _longest(results: StudyResults) -> str:
+    """For each training, the longest pair that its runs recorded, and the limit in the recipe."""
+    recipe, listed = results.recipe, {}
+    for name in dict.fromkeys(training for _, training in recipe.variants(results.scale)):
+        cap: Any = text_config(recipe, results.scale, recipe.trainings[name]).get("data", {}).get("max_length", 100)
+        longest = _spread(run["longest_pair"] for run in results.runs if run["training"] == name)
+        limit = "no limit" if cap is None else f"limit {cap:,}"
+        listed[recipe.trainings[name].label or name] = f"{longest or 'not known'} ({limit})"
+    if len(set(listed.values())) == 1:
+        return next(iter(listed.values()))
+    return "; ".join(f"{name}: {longest}" for name, longest in listed.items())
+
+
+def _processors(names: Iterable[str | None]) -> str:
+    """The processors of the trainings; if there are several, with the number of trainings on each."""
+    counts = Counter(name for name in names if name)
+    return ", ".join(f"{name} ({count})" if len(counts) > 1 else name for name, count in counts.most_common())
+
+
+def _spread(counts: Iterable[int | None]) -> str:
+    """Numbers as a range, or as one number if all are equal; empty if none is known."""
+    known = [count for count in counts if count is not None]
+    if not known:
+        return ""
+    return f"{known[0]:,}" if len(set(known)) == 1 else f"{min(known):,} to {max(known):,}"
+
+
+BY_CHARACTER = "The systems have different subwords: the table has losses in bits by character."
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One likelihood on the page; the names of its tables and figures are unique there.
+
+    Attributes:
+        name: of its section, and of its CSV file in `tables`.
+        sentences: conclusions and omissions; or the reason why it is missing.
+        csv: every figure in full precision; empty if it is missing.
+    """
+
+    name: str
+    title: str
+    sentences: Sequence[str]
+    csv: str = ""
+    sheets: Sequence[Sheet] = ()
+    charts: Sequence[Chart] = ()
+
+
+def likelihoods(results: StudyResults) -> Iterator[Shown]:
+    """The likelihoods of the recipe at the scale of the study, in order."""
+    for name in results.recipe.likelihoods_at(results.scale):
+        section, title = f"likelihood-{name}", results.recipe.title_of(name, results.scale, "likelihoods")
+        likelihood = results.likelihoods.get(name)
+        if likelihood is None:
+            yield Shown(section, title, [f"Missing, because {results.unscored.get(name, 'it was not made')}."])
+        elif (report := likelihood.report) is None:
+            yield Shown(section, title, [BY_CHARACTER, *likelihood.notes], likelihood.csv)
+        else:
+            named = report.named(section)
+            yield Shown(section, title, [*named.sentences, *named.notes], named.csv, named.sheets, named.charts)

@@ -1,4 +1,4 @@
-"""The parts from outside posnmt that a study uses: its results depend on them."""
+"""The plug-ins that a study uses: parts from outside posnmt, on which its results depend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posnmt.study.recipe import Analysis, Recipe, Scale
 from posnmt.study.trainings import train_config
 
 Name = tuple[str, str]
-"""Kind and name of a part."""
+"""Kind and name of a plug-in, or of a part of posnmt."""
 
 
 def names_of(model: dict[str, Any]) -> Iterator[Name]:
@@ -31,7 +31,7 @@ def metrics_of(analysis: Analysis) -> Iterator[Name]:
 
 
 def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
-    """The parts from outside posnmt that a recipe's trainings at a scale, and its analyses, use, as they are now.
+    """The plug-ins that a recipe's trainings at a scale and its analyses use, as they are now.
 
     Raises:
         UserError: one cannot be imported, or is not allowed.
@@ -57,11 +57,11 @@ def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
 
 
 def in_key(names: Iterable[Name], parts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What a step's key has of the parts that it uses: nothing where it uses none from outside posnmt.
+    """The plug-ins that a step uses as a part of its key; empty if it uses none.
 
     Args:
         names: from `names_of` or `metrics_of`.
-        parts: of the study, as JSON has them.
+        parts: the plug-ins of the study, as JSON has them.
     """
     all_names = {*names} if parts else set()
     used = [dict(part) for part in parts if (part["kind"], part["name"]) in all_names]

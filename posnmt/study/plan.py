@@ -1,8 +1,8 @@
 """Plan a study: from a recipe to the steps that prepare, train, translate and analyse.
 
 Nothing runs here. A step's settings and needs hold everything that its result depends on, so that finished steps are
-recognised by their keys. Analyses are planned separately (`analyses`), from the translations that are finished, and
-likelihoods (`likelihoods`) from the trainings.
+recognised by their keys. Two kinds of steps are planned later, from what is finished: analyses from translations
+(`analyses`), and likelihoods from trainings (`likelihoods`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from posnmt.study.workflow.graph import Step
 KINDS = "posnmt.study.steps:KINDS"
 """The dotted path of the kinds of a study's steps."""
 FULL_TEXT = f"prepare/{WHOLE}"
-"""The step that prepares the full training text if some trainings use a part of it; no training can be called so."""
+"""The step that prepares the full training text where trainings use parts of it; no training may have its name."""
 SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
 TURNS = 9
-"""How often each system has its turn there."""
+"""The number of turns of each system there."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PlannedRun:
     """One training and its translations.
 
     Attributes:
-        train: name of the training step, which systems that differ in search alone share.
+        train: name of the training step; systems that differ only in search share it.
         translations: test -> name of the translation step.
     """
 
@@ -54,8 +54,8 @@ class Plan:
 
     Attributes:
         data: folder of the user's corpora; None: the recipe needs none.
-        parts: from outside posnmt, as JSON has them.
-        tests: test -> training -> the step that holds the text; it differs for trainings that reorder.
+        parts: the plug-ins that it uses, as JSON has them.
+        tests: test -> training -> the step that holds the text, which trainings that reorder read in another order.
     """
 
     recipe: Recipe
@@ -82,7 +82,7 @@ class Plan:
         return list(dict.fromkeys(run.train for run in self.runs))
 
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
-        """Add a step, unless it exists already; return its name, numbered if another step has it."""
+        """Add a step unless it exists already; return its name, with a number if another step has this name."""
         step, number = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more), 1
         while self.steps.setdefault(step.name, step) != step:
             number += 1
@@ -90,7 +90,7 @@ class Plan:
         return step.name
 
     def train(self, name: str, settings: Mapping[str, Any], needs: Mapping[str, str]) -> str:
-        """The name of the training with these settings and texts: that of an earlier one, or a new one of this name."""
+        """The name of the training with these settings and texts; it is added under `name` if there is none."""
         trainings = (each for each in self.steps.values() if each.kind == "train")
         same = next((each.name for each in trainings if (each.settings, each.needs) == (settings, needs)), None)
         return same or self.add(name, "train", settings, needs=needs)
@@ -103,7 +103,7 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, parts: Sequence[Mappin
         recipe: of the study.
         scale: one of the recipe's.
         data: folder of the recipe's corpora; None if it needs none.
-        parts: those from outside posnmt, as JSON has them.
+        parts: the plug-ins that it uses, as JSON has them.
 
     Raises:
         UserError: the recipe lacks the scale; files are missing, all at once.
@@ -155,7 +155,11 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
 
 
 def _of_speeds(recipe: Recipe, variants: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The systems whose speeds claims or a recommendation compare, of those that are run, and for which analyses."""
+    """The systems whose speeds are compared by claims or a recommendation, and the analyses that these are about.
+
+    Args:
+        variants: system and training of each run.
+    """
     compared = [each for claim in recipe.claims for _, each in claim.comparisons() if each.measure in SPEEDS]
     asked = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
     analyses_of = [each.analysis for each in compared]
@@ -166,9 +170,9 @@ def _of_speeds(recipe: Recipe, variants: Iterable[tuple[str, str]]) -> tuple[lis
 
 
 def _speed(study_plan: Plan) -> None:
-    """Add the step that measures the speeds that claims or a recommendation compare; none without such.
+    """Add the step that measures the speeds that claims or a recommendation compare, if there are any.
 
-    The first seed of each system is measured, on the text of the first analysis that is asked for.
+    It measures the first seed of each system, on the text of the first of their analyses.
     """
     recipe = study_plan.recipe
     runs = {(run.system, run.training): run for run in study_plan.runs if run.seed == 1}
@@ -183,14 +187,13 @@ def _speed(study_plan: Plan) -> None:
     for number, variant in enumerate(variants):
         run = runs[variant]
         search = next((study_plan.steps[step].settings for step in run.translations.values()), {})
-        prepared = study_plan.steps[run.train].needs["prepared"]
-        needs |= {f"run-{number}": run.train, f"prepared-{number}": prepared}
+        needs |= {f"run-{number}": run.train, f"prepared-{number}": study_plan.steps[run.train].needs["prepared"]}
         systems.append({"system": run.system, "training": run.training, **search})
     study_plan.add(SPEED, "speed", {"systems": systems, "turns": TURNS}, needs=needs)
 
 
 def _processes(setting: Setting) -> dict[str, int]:
-    """The number of training processes, if it is more than one: each adds a batch to every update."""
+    """The number of training processes if there are several; it counts, since each adds a batch to every update."""
     wanted = setting.resources.of("train")
     processes = max(1, wanted.gpus) * wanted.nodes
     return {"processes": processes} if processes > 1 else {}
@@ -199,7 +202,7 @@ def _processes(setting: Setting) -> dict[str, int]:
 def _prepare(study_plan: Plan, system: str, training: str) -> str:
     """The step that prepares a training's text for a system; most systems share it.
 
-    A part by length uses the subwords of the full text, in which its lengths are counted.
+    The lengths of a part by length are counted in the subwords of the full text, so the part uses these, too.
     """
     definition = study_plan.recipe.trainings[training]
     texts, which = _texts(study_plan, training)
@@ -301,8 +304,7 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
         return None
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
-        pair = study_plan.pair.model_dump()
-        settings = {"sentences": test.join, "rest": test.rest, "pair": pair}
+        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.pair.model_dump()}
         step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
         step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
@@ -327,7 +329,11 @@ def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step]
     steps: dict[str, Step] = {}
     missing: dict[str, str] = {}
     for name, analysis in study_plan.recipe.analyses.items():
-        runs = [run for run in study_plan.runs if _is_part(run, analysis)]
+        runs = [
+            run
+            for run in study_plan.runs
+            if analysis.test in run.translations and analysis.includes(run.system, run.training)
+        ]
         finished_runs = [run for run in runs if run.translations[analysis.test] in done]
         if not finished_runs:
             missing[name] = (
@@ -339,14 +345,8 @@ def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step]
     return steps, missing
 
 
-def _is_part(run: PlannedRun, analysis: Analysis) -> bool:
-    """Whether a run's translation is part of an analysis."""
-    in_systems = analysis.systems is None or run.system in analysis.systems
-    return in_systems and run.training in analysis.trainings and analysis.test in run.translations
-
-
 def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[PlannedRun], prepared: str) -> Step:
-    """The step that analyses the translations of several runs together; `prepared` has the subwords that count."""
+    """The step that analyses the translations of several runs together, by the subwords of the step `prepared`."""
     recipe, scale = study_plan.recipe, study_plan.scale
     needs = {"test": study_plan.tests[analysis.test][""], "prepared": prepared}
     if analysis.bins == "parts":
@@ -379,7 +379,7 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
 
     Args:
         study_plan: the plan.
-        finished: names of the finished steps, without trainings that have no weights here.
+        finished: names of the finished steps, without trainings whose weights are not in this study's folder.
 
     Returns:
         Name -> step, and likelihood -> why it is not possible.
@@ -405,14 +405,14 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
 
 
 def labels(study_plan: Plan, likelihood: Likelihood) -> dict[tuple[str, str], str]:
-    """System and training -> what a likelihood calls it."""
+    """System and training -> its name in a likelihood."""
     variants = [(run.system, run.training) for run in _scored(study_plan, likelihood)]
     return {variant: _label(study_plan.recipe, variant, likelihood.trainings) for variant in variants}
 
 
 def _scored(study_plan: Plan, likelihood: Likelihood) -> list[PlannedRun]:
     """The runs whose models a likelihood scores."""
-    return [run for run in study_plan.runs if likelihood.scores(run.system, run.training)]
+    return [run for run in study_plan.runs if likelihood.includes(run.system, run.training)]
 
 
 def _likelihood(
@@ -436,12 +436,12 @@ def _likelihood(
 
 
 def _label(recipe: Recipe, variant: tuple[str, str], trainings: Sequence[str]) -> str:
-    """What a report of some trainings calls a system: without its training if that is the only one."""
+    """The label of a system in a report; it names the training only if the report has several."""
     system, _ = variant
     return recipe.label(variant) if len(trainings) > 1 else recipe.systems[system].label or system
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:
-    """The settings of subwords of a step that prepares, without `pairs`, which leave the subwords as they are."""
+    """The subword settings of a `prepare` step, without `pairs`, which does not change the subwords."""
     settings = study_plan.steps[prepared].settings["config"].get("subword", {})
     return {name: value for name, value in settings.items() if name != "pairs"}

@@ -1,7 +1,7 @@
-"""The points of a recipe's sweeps: systems and trainings of their own, which everything else of a study takes as such.
+"""The points of a recipe's sweeps, which become systems and trainings like any others.
 
-A point's system is called after its base and the values that belong to it: `relative@clip=4`. A point's training
-likewise, if values belong to the text: `all@cap=28`.
+The name of a point's system is that of its base with the values that belong to the system, such as `relative@clip=4`.
+If some values belong to the text, the point has a training of its own, such as `all@cap=28`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from posnmt.study.sweep import Dimension, Sweep, Value, name_of
 MARK = "@"
 """Stands before the values in the name of a point."""
 OF_SYSTEM = ("model", "train")
-"""Sections of a configuration that belong to a system; another name is that of a position scheme."""
+"""Sections of a configuration that belong to a system; any other name is that of a position scheme."""
 Values = Mapping[str, Value]
 """Dimension -> value."""
 
@@ -44,7 +44,7 @@ class Point:
 
 
 def points(recipe: Recipe, sweep: Sweep, scale: Scale) -> list[Point]:
-    """The points of a sweep at a scale; without those of systems and trainings that the recipe lacks."""
+    """The points of a sweep at a scale, except those of systems and trainings that the recipe does not define."""
     if scale not in recipe.scales:
         return []
     systems = [name for name in sweep.systems if name in recipe.systems]
@@ -78,8 +78,9 @@ def _words(values: Values, between: str = ", ") -> str:
 
 
 def expanded(recipe: Recipe) -> Recipe:
-    """The recipe with the points of its sweeps among its systems, trainings, runs and analyses, and with a figure of
-    every sweep that has none, for each measure of its analyses.
+    """The recipe with the points of its sweeps among its systems, trainings, runs and analyses.
+
+    A sweep without a figure gets one for each measure of its analyses.
     """
     recipe = recipe.model_copy(update={"sweep": {name: _whole(recipe, sweep) for name, sweep in recipe.sweep.items()}})
     systems, trainings, runs = dict(recipe.systems), dict(recipe.trainings), list(recipe.runs)
@@ -122,7 +123,7 @@ def _with_points(analysis: Analysis, every: Sequence[Point]) -> Analysis:
 
 
 def collapsed(recipe: Recipe) -> Recipe:
-    """An expanded recipe without the points of its sweeps, as a file holds it: `expanded` gives it back."""
+    """The recipe that `expanded` was given, as a file holds it: without the points of its sweeps."""
 
     def plain(names: Iterable[str]) -> list[str]:
         return [name for name in names if MARK not in name]
@@ -147,7 +148,7 @@ def collapsed(recipe: Recipe) -> Recipe:
 
 
 def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
-    """A sweep with its systems and analyses, where it names none."""
+    """A sweep with default systems and analyses where it names none."""
     schemes = {dimension.keys[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
     run = dict.fromkeys(system for runs in recipe.runs for system in runs.systems if system in recipe.systems)
     systems = [name for name in run if schemes <= _schemes(recipe.systems[name])]
@@ -157,7 +158,7 @@ def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
 
 
 def _schemes(system: System) -> set[str]:
-    """The position schemes of a system; none of one that does not exist, which is refused later with its line."""
+    """The position schemes of a system; none if there is no such system, which is refused later with its line."""
     try:
         parts = merge(named(system.system).model, system.model)
     except UserError:
@@ -200,8 +201,7 @@ def _at_path(dimension: Dimension, value: Value) -> dict[str, Any]:
     tree: Any = value
     for key in reversed(dimension.keys):
         tree = {key: tree}
-    result: dict[str, Any] = tree
-    return result
+    return tree  # type: ignore[no-any-return]
 
 
 def _figures(recipe: Recipe, name: str, analyses: list[str], number: int) -> Iterator[Figure]:
@@ -220,7 +220,7 @@ def _figures(recipe: Recipe, name: str, analyses: list[str], number: int) -> Ite
 
 
 def origins(recipe: Recipe) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """(`systems` or `trainings`, name of a point's) -> the keys of what it is made from, for messages."""
+    """Keys of the system or training of a point -> keys of the part of the sweep that it is made from, for messages."""
     sources: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, sweep in recipe.sweep.items():
         for scale in recipe.scales:

@@ -1,9 +1,9 @@
 """The power of a claim's test, calculated before a study runs.
 
-Power is the share of studies that would find the comparison supported if the effect that the recipe expects were the
-true one. Studies are simulated: each figure varies over seeds, and all of them over sentences, as the recipe states
-(`posnmt.study.claims.Expected`). Their verdicts come from the rule of `posnmt.study.contrast`. A comparison with a
-power of less than 80 % cannot be decided by the study as it is planned.
+Power is the share of studies that would support the comparison if the effect that the recipe expects were true.
+Studies are simulated: figures vary over seeds and over sentences, as the recipe states
+(`posnmt.study.claims.Expected`), and their verdicts follow the rule of `posnmt.study.contrast`. A comparison with a
+power below 80 % cannot be decided by the study as planned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from posnmt.study.verdict import word_of
 STUDIES = 1000
 SEED = 1
 ENOUGH = 0.8
-"""The power from which a comparison is worth asking."""
+"""The least power of a comparison that is worth asking for."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Power:
 
     Attributes:
         claim, primary: a claim and its test.
-        expected: of it, at the scale; None: the recipe states nothing.
-        seeds: of its systems, the least and the most.
-        systems: of the block that the comparison is decided in; 0 or 1: there is none.
+        expected: what the recipe expects of it at the scale; None if it states nothing.
+        seeds: the fewest and the most seeds of its systems.
+        systems: number of systems of the block that the comparison is decided in; 0 or 1: there is no block.
         power: from 0 to 1; None without `expected`.
     """
 
@@ -56,16 +56,17 @@ class Power:
 def of_recipe(recipe: Recipe, scale: Scale) -> list[Power]:
     """The power of every claim of a scale, in the order of the recipe; imports PyTorch."""
     trainings = planned(recipe, scale)
-    return [_of_claim(recipe, scale, claim, claim.test, trainings) for claim in recipe.claims_at(scale)]
+    return [_of_claim(recipe, scale, claim, trainings) for claim in recipe.claims_at(scale)]
 
 
-def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison, trainings: Trainings) -> Power:
-    expected, tests = primary.expects.get(scale), recipe.variants(scale)
+def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, trainings: Trainings) -> Power:
+    primary, tests = claim.test, recipe.variants(scale)
+    expected = primary.expects.get(scale)
     variants = dict.fromkeys(recipe.variant(name) for side in primary.sides for name in side.variants)
     seeds = {variant: range(1, 1 + recipe.seeds(variant, scale)) for variant in variants}
     if primary.measure == LOSS:
         likelihood = recipe.likelihoods[primary.analysis]
-        grouped = [paired_unit(seeds, {each: trainings[each] for each in trainings if likelihood.scores(*each)})]
+        grouped = [paired_unit(seeds, {each: trainings[each] for each in trainings if likelihood.includes(*each)})]
     else:
         test = recipe.analyses[primary.analysis].test
         grouped = units(seeds, {each: of_seeds for each, of_seeds in trainings.items() if test in tests[each]})
@@ -81,15 +82,15 @@ def power(
 ) -> float:  # fmt: skip
     """The share of simulated studies in which a comparison is supported.
 
-    The seeds of a system vary as `expected` says, those of other systems of its block as much, and none together: a
-    seed's effect on all systems would add nothing to a comparison that it cancels in.
+    The figures of a system and of its peers vary over seeds as `expected` says, independently of each other. An effect
+    of a seed on all systems is not simulated, since it cancels in a comparison of two systems.
 
     Args:
         comparison: with or without `than`.
-        expected: the effect, and what the figures vary by.
+        expected: the effect, and the standard deviations of the figures.
         grouped: the systems of the comparison, and which are compared seed by seed.
         resolve: parses the name of a system in the comparison.
-        studies: how many are simulated.
+        studies: number of simulated studies.
         seed: of the simulation.
     """
     if any(len(unit.seeds) < 2 for unit in grouped) or not _suffices(comparison, expected):
@@ -112,8 +113,7 @@ def power(
         if not unit.peers:
             parts.append((of_seeds.var(axis=1, ddof=1) / count, count - 1, count))
             continue
-        present = [[each in unit.peers.get(system, unit.seeds) for each in unit.seeds] for system in unit.members]
-        among = components(figures[..., None], weights[:, None], np.array(present))
+        among = components(figures[..., None], weights[:, None], unit.present)
         parts.append((among.shared, count - 1, count))
         parts.append((moderated(among.own, among.usual, count), PRIOR + count - 1, count))
     estimated = np.full(studies, over_sentences)
@@ -130,7 +130,7 @@ def power(
 
 
 def _suffices(comparison: Comparison, expected: Expected) -> bool:
-    """Whether so few documents and sentences decide anything; of losses that is stated (docs/likelihood.md)."""
+    """Whether there are enough documents and sentences to decide a comparison of losses (docs/likelihood.md)."""
     from posnmt.evaluation.analyse.zones import Support  # imports NumPy
 
     if comparison.measure != LOSS or expected.documents is None:
@@ -143,9 +143,9 @@ def _suffices(comparison: Comparison, expected: Expected) -> bool:
 def _systems(
     comparison: Comparison, expected: Expected, resolve: Callable[[str], Variant]
 ) -> tuple[dict[Variant, int], dict[Variant, float]]:
-    """Of each system the sign of its figures in the difference, and their variance over its seeds.
+    """System -> the sign of its figures in the difference, and system -> their variance over seeds.
 
-    It may have a part in both sides, with the sign of the first.
+    A system that is on both sides has the sign of the first.
     """
     signs: dict[Variant, int] = {}
     variances: dict[Variant, float] = {}
@@ -164,7 +164,7 @@ def _counts(comparison: Comparison, expected: Expected) -> list[int]:
 
 
 def _over_sentences(comparison: Comparison, expected: Expected) -> float:
-    """The variance over sentences: of one difference if both sides are of the same sentences, of two otherwise."""
+    """The variance over sentences: of one difference if both sides have the same sentences, else of two."""
     places = [(side.lengths, side.share) for side in comparison.sides]
     counts = _counts(comparison, expected)
     same = all(place == places[0] for place in places)

@@ -52,7 +52,7 @@ KNOWN = {
 """All files that a copy may have."""
 Paths = Mapping[str, str]
 Files = dict[str, bytes]
-"""Path in the copy, before folders are packed -> content."""
+"""Path in the copy, before its folders are packed -> content."""
 
 
 def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> Path:
@@ -64,16 +64,16 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     registered.json  what the study registered before its first training, and changed later
     report.html, tables.tar.xz, figures.tar.xz   as in the study, without sentences; once an analysis is finished
     results.csv.xz, runs.csv   the tables of results.sqlite
-    runs.tar.xz      of each finished training runs/SYSTEM.TRAINING.SEED/ with config.yaml, record.json, its metrics and
-                     steps.json, by which another study knows it and its translations again (see `adopt`)
-    translations.tar.xz   of each test text translations/TEST.csv: a row for each line, a column for each training
-    speeds.json      speeds measured in turn, once they are, with what they are known by
+    runs.tar.xz      runs/SYSTEM.TRAINING.SEED/ for each finished training, with config.yaml, record.json, its metrics
+                     and steps.json, by which another study recognises it and its translations (see `adopt`)
+    translations.tar.xz   translations/TEST.csv for each test text: a row for each line, a column for each training
+    speeds.json      speeds measured in turn, if they were, with the key of their step
 
     Args:
         study_plan: of the study.
         out: the study's folder.
         to: the folder of the copy: new, empty, or an earlier copy of this study.
-        seeds: the translations of so many seeds of each training are in the copy; None: of all.
+        seeds: number of seeds of each training whose translations are in the copy; None: all.
 
     Raises:
         UserError: `to` holds something else, or nothing of the study is finished.
@@ -117,7 +117,7 @@ def _without_places(files: Files, places: Paths) -> Files:
 
 
 def _write(files: Files, to: Path) -> None:
-    """Write the copy, with its folders packed, and remove what an earlier one had and this one has not."""
+    """Write the copy, with its folders packed, and remove files of an earlier copy that this one does not have."""
     to.mkdir(parents=True, exist_ok=True)
     written = set()
     for folder in FOLDERS:
@@ -136,7 +136,7 @@ def _write(files: Files, to: Path) -> None:
 
 
 def _check(study_plan: Plan, out: Path, to: Path) -> None:
-    """Refuse a folder that is not this study's copy."""
+    """Refuse a folder that is neither empty nor a copy of this study."""
     another = "choose another --to"
     if to.exists() and not to.is_dir():
         raise UserError("the folder of the copy is a file", to, another)
@@ -166,7 +166,7 @@ def _report(study_plan: Plan, out: Path) -> Files:
 
 
 def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_translations: bool) -> Files:
-    """One training's configuration, record and metrics, and the facts of the translations that the copy has."""
+    """The configuration, record and metrics of a training, and the facts about its translations in the copy."""
     folder = done[run.train] / "run"
     files = {name: (folder / name).read_bytes() for name in OF_RUN}
     record = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
@@ -180,12 +180,12 @@ def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_transl
 
 
 def _speed(translated: Path) -> dict[str, Speed]:
-    """The names of the outputs of a finished translation, and how fast each came."""
+    """Output -> its speed, of a finished translation."""
     return load_json(translated / "speed.json", dict[str, Speed], "speeds", "translate it again")
 
 
 def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path]) -> dict[str, bytes]:
-    """Column -> translation of a test text, after every training that has finished it."""
+    """Column -> translation of a test text, for every training that has translated it."""
     translated = [(run, done[run.translations[test]]) for run in shown if run.translations.get(test) in done]
     return {
         column_of(name_of(run), output): (folder / output).read_bytes()
@@ -239,7 +239,7 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int
 def _places(
     study_plan: Plan, out: Path, trained: Sequence[PlannedRun], done: Mapping[str, Path]
 ) -> Iterator[tuple[Path, str]]:
-    """Folders of this machine that the files may name, inner ones first, and what stands in their place."""
+    """Folders of this machine that the files may name, inner ones first, each with the word that replaces it."""
     yield out.resolve(), "STUDY"
     if study_plan.data is not None:
         yield study_plan.data.resolve(), "DATA"
@@ -252,7 +252,7 @@ def _places(
 
 
 def _named(text: str, places: Paths) -> str:
-    """A text with the names of folders in their place, but for `/`, which says nothing of this machine."""
+    """A text in which words replace folders, except for `/`, which says nothing about this machine."""
     for place, name in places.items():
         if place != Path(place).anchor:
             text = re.sub(rf"{re.escape(place)}(?![.-]?\w)", name, text)  # no folder that only begins so

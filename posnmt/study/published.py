@@ -43,7 +43,7 @@ def value(figure: Published, unit: float = 1) -> float | None:
 def show(figure: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
     """Format our figure, with at least as many decimals as the published ones.
 
-    Numbers of parameters are in the published unit. Speeds are not: in thousands, those of a slow machine would vanish.
+    Numbers of parameters are in the published unit. Speeds are not, since that of a slow machine would be 0 thousand.
     """
     if measure in SPEEDS:
         return _number(figure, 0, 1)

@@ -1,9 +1,8 @@
 """The schema of a recipe: the YAML file that defines what a study compares, and what its report shows.
 
-Corpora, systems, trainings (how the training text is made), tests (how a test text is made), analyses (which outputs
-are measured together, and how) and likelihoods (whose references are scored by which models) have names.
-`posnmt.study.load` checks that all names that a recipe uses are defined, and that the configuration of every training
-is valid.
+These have names: corpora, systems, trainings (how the training text is made), tests (how a test text is made), analyses
+(which outputs are measured together, and how) and likelihoods (which models score the references of which test).
+`posnmt.study.faults` checks that every name is defined, and that the configuration of every training is valid.
 """
 
 from __future__ import annotations
@@ -99,7 +98,8 @@ class Setting(Section):
     pair: Pair | None = Field(None, description="the languages at this scale; default: those of the recipe")
     floor: Annotated[float, Field(ge=0)] = Field(
         10.0,
-        description="BLEU that compared systems must reach on sentences of trained lengths, or claims stay undecided",
+        description="BLEU that a system must reach on sentences of trained lengths; claims on weaker systems stay "
+        "undecided",
     )
     artificial: Artificial | None = Field(
         None,
@@ -157,7 +157,7 @@ class System(Section):
 
 
 def _at_scale(tree: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
-    """A section with the values of one scale, without settings and sections that have values at other scales alone."""
+    """A section with the values of one scale; settings that have values only for other scales are left out."""
     chosen: dict[str, Any] = {}
     for key, value in tree.items():
         if not isinstance(value, Mapping) or not value:
@@ -213,12 +213,22 @@ class Runs(Section):
     scales: list[Scale] = Field(list(SCALES))
 
 
-class Analysis(Section):
-    """An analysis of the outputs of several systems on one test."""
+class Compared(Section):
+    """What systems are compared in: an analysis or a likelihood."""
 
     title: Words | None = None
     test: str
     trainings: list[str]
+    systems: list[str] | None = None
+
+    def includes(self, system: str, training: str) -> bool:
+        """Whether a system with a training is among those that are compared."""
+        return training in self.trainings and (self.systems is None or system in self.systems)
+
+
+class Analysis(Compared):
+    """An analysis of the outputs of several systems on one test."""
+
     systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
     text: Literal["raw", "words", "subwords"] = Field(
         "raw",
@@ -234,11 +244,9 @@ class Analysis(Section):
     bleu_tokenizer: str | dict[Scale, str] = "13a"
 
 
-class Likelihood(Section):
+class Likelihood(Compared):
     """Likelihood by position: how well the systems predict the references of one test (docs/likelihood.md)."""
 
-    title: Words | None = None
-    test: str
     trainings: list[str] = Field(min_length=1)
     systems: list[str] | None = Field(None, description="default: all of `runs` that have these trainings")
     baseline: str | None = Field(
@@ -251,10 +259,6 @@ class Likelihood(Section):
         None, description="also with positions that begin at this number on the source, on the target, on both (D3)"
     )
     scales: list[Scale] = Field(list(SCALES), description="where it is computed")
-
-    def scores(self, system: str, training: str) -> bool:
-        """Whether the models of a system and training are scored."""
-        return training in self.trainings and (self.systems is None or system in self.systems)
 
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first of its trainings."""
@@ -309,7 +313,7 @@ class Recipe(Section):
         return tests_of
 
     def seeds(self, variant: tuple[str, str], scale: Scale) -> int:
-        """The number of seeds of a system and training: the largest of its `runs`, which by default is the scale's."""
+        """The number of seeds of a system and training: the largest of its `runs`; by default that of the scale."""
         own = [
             runs.seeds if isinstance(runs.seeds, int) else (runs.seeds or {}).get(scale)
             for runs in self.runs
@@ -324,8 +328,7 @@ class Recipe(Section):
 
     def notes_at(self, scale: Scale) -> list[str]:
         """The notes that hold at a scale."""
-        notes = [note if isinstance(note, str) else note.get(scale) for note in self.notes]
-        return [note for note in notes if note is not None]
+        return [at(note, scale) for note in self.notes if not lacks(note, scale)]
 
     def claims_at(self, scale: Scale) -> list[Claim]:
         """The claims that are asked at a scale."""
@@ -343,13 +346,10 @@ class Recipe(Section):
         """The analyses of tests whose lines are several sentences joined."""
         return {name for name, each in self.analyses.items() if self.tests[each.test].join}
 
-    def title_of(self, analysis: str, scale: Scale) -> str:
-        """The title of an analysis at a scale."""
-        return _titled(analysis, self.analyses[analysis].title, scale)
-
-    def title_of_likelihood(self, name: str, scale: Scale) -> str:
-        """The title of a likelihood at a scale."""
-        return _titled(name, self.likelihoods[name].title, scale)
+    def title_of(self, name: str, scale: Scale, of: Literal["analyses", "likelihoods"] = "analyses") -> str:
+        """The title of an analysis or a likelihood at a scale; its name if it has none."""
+        title: Words | None = getattr(self, of)[name].title
+        return name if title is None else words_at(title, scale)
 
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first training."""
@@ -363,11 +363,6 @@ class Recipe(Section):
         if training == next(iter(self.trainings)):
             return name
         return f"{name}, {self.trainings[training].label or training}"
-
-
-def _titled(name: str, title: Words | None, scale: Scale) -> str:
-    """A title at a scale; the name of what has none."""
-    return name if title is None else words_at(title, scale)
 
 
 WHOLE = "whole"

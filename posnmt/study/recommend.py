@@ -1,11 +1,12 @@
 """Recommend a system: the fastest of those that are not significantly worse than the best.
 
-The system with the best mean score on the first analysis is compared with every other one on each analysis, by the test
-of the verdicts. Of it and the systems that it does not significantly beat on any analysis, the one that decodes fastest
-is recommended; where another one significantly beats it on another analysis, none is.
+The system with the best mean score on the first analysis is compared with every other system on each analysis, by the
+test of the verdicts. It and the systems that it does not significantly beat on any analysis are equally good; of these,
+the one that decodes fastest is recommended. There is no recommendation if some system significantly beats the best one
+on another analysis.
 
-Which system is best is read off the same figures, so that any of the pairs may come to be tested: intervals have the
-level that keeps all pairs and analyses together at 95 % (Bonferroni).
+The same figures say which system is best, so any pair of systems may be the one that is tested. Intervals are therefore
+corrected for all pairs and analyses (Bonferroni): together they have a level of 95 %.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, median
+
+import numpy as np
 
 from posnmt.metrics.registry import metric
 from posnmt.study.claims import Claim, Comparison, Figures
@@ -30,7 +33,7 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     Args:
         recipe, wanted: of the study, and its section `recommend`.
         evidence: analysis -> its outputs and their counts.
-        rules: of the study's claims, with the number of seeds that each system was to have.
+        rules: of the study's claims, with the number of seeds that the recipe asks for.
     """
     missing = [name for name in wanted.analyses if name not in evidence]
     if missing:
@@ -52,10 +55,31 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
         sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
+    return _after_comparison(wanted, best, label, decisions, _speeds(training, rules), sentences)
+
+
+def _after_comparison(
+    wanted: Recommend,
+    best: str,
+    label: Mapping[str, str],
+    decisions: Mapping[str, Mapping[str, Decision]],
+    speeds: Mapping[str, float],
+    sentences: list[str],
+) -> Recommendation:
+    """The recommendation that follows from the decisions whether the best system beats each other one.
+
+    Args:
+        wanted: the recipe's section.
+        best: the system with the best mean score.
+        label: of each system that was analysed.
+        decisions: system -> analysis -> decision.
+        speeds: system -> source tokens a second in decoding, where they were measured.
+        sentences: the evidence so far.
+    """
     compared = _compared(decisions)
     if not compared:
         return Recommendation(f"{NONE}: no system could be compared with the best.", sentences)
-    left_out = [label[system] for system in systems if system != best and system not in compared]
+    left_out = [name for system, name in label.items() if system != best and system not in compared]
     apart = f" {', '.join(left_out)} could not be compared." if left_out else ""
     if ahead := _ahead(compared, label):
         return Recommendation(
@@ -64,12 +88,12 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
             sentences,
         )
     as_good = [best, *(system for system, words in compared.items() if "supported" not in words.values())]
-    if speeds := _speeds(training, as_good, rules):
-        shown = ", ".join(f"{label[system]} {speed:,.0f}" for system, speed in speeds.items())
-        sentences.append(f"Source tokens a second in decoding: {shown}.")
-    fastest = max(speeds, key=speeds.__getitem__, default=None)
-    advice = _advice([label[system] for system in as_good], len(compared), None if fastest is None else label[fastest])
-    return Recommendation(advice + apart, sentences)
+    known = {label[system]: speeds[system] for system in as_good if system in speeds}
+    fastest = max(known, key=known.__getitem__) if len(known) == len(as_good) else None
+    if fastest is not None:
+        shown = ", ".join(f"{name} {speed:,.0f}" for name, speed in known.items())
+        sentences = [*sentences, f"Source tokens a second in decoding: {shown}."]
+    return Recommendation(_advice([label[system] for system in as_good], len(compared), fastest) + apart, sentences)
 
 
 def _decisions(
@@ -86,7 +110,7 @@ def _decisions(
 
 
 def _compared(decisions: Mapping[str, Mapping[str, Decision]]) -> dict[str, dict[str, str]]:
-    """System -> analysis -> the word of its decision, for systems with an interval in every analysis."""
+    """System -> analysis -> the verdict as a word, for systems with an interval in every analysis."""
     return {
         system: {name: each.word for name, each in comparisons.items()}
         for system, comparisons in decisions.items()
@@ -110,7 +134,7 @@ def _advice(as_good: Sequence[str], others: int, fastest: str | None) -> str:
     Args:
         as_good: the best system and those that it does not beat.
         others: number of systems that the best one was compared with.
-        fastest: of these, in decoding; None: their speeds are not known.
+        fastest: the one of `as_good` that decodes fastest; None if a speed is not known.
     """
     if len(as_good) == 1:
         return f"Use {as_good[0]}: it beats every other system by more than chance."
@@ -136,8 +160,6 @@ def _is_whole(system: str, training: str, analyses: Collection[Evidence], rules:
 
 def _scores(evidence: Evidence, system: str, training: str, measure: str) -> list[float]:
     """The corpus scores of all seeds of a system."""
-    import numpy as np
-
     places = list(evidence.places((system, training), 0.0).values())
     table = evidence.table(measure, np.arange(len(evidence.source_lengths)), places)
     return [float(score) for score in table.measure(table.rows.sum(axis=0))[measure]]
@@ -160,8 +182,7 @@ def _beaten(
     return decide(claim, evidence, rules).comparisons[0]
 
 
-def _speeds(training: str, systems: Sequence[str], rules: Rules) -> dict[str, float]:
-    """System -> the median of its decoding speeds in source tokens per second; empty where one is not known."""
-    turns = {system: (rules.speeds or {}).get((system, training)) for system in systems}
-    known = {system: median(each["decoding_speed"]) for system, each in turns.items() if each is not None}
-    return known if len(known) == len(systems) else {}
+def _speeds(training: str, rules: Rules) -> dict[str, float]:
+    """System -> the median of its decoding speeds in source tokens per second, where they were measured."""
+    turns = {system: each for (system, trained), each in (rules.speeds or {}).items() if trained == training}
+    return {system: median(each["decoding_speed"]) for system, each in turns.items()}

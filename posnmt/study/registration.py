@@ -1,10 +1,10 @@
 """What a study registers before its first training, and what was changed afterwards.
 
-The claims with their comparisons, margins and expected effects, the systems with their numbers of seeds, and the
-version of the analysis are written into study.json before anything is trained, with the time and the SHA-256 of their
-canonical JSON (sorted keys, no blanks). A later run with other ones adds an entry that says after how many trainings,
-and the report shows beside each verdict what differs. Titles, wording, notes, tables and figures are no part of it.
-Comparisons may be added beside a test: one that was not there before the first training is called not registered.
+Before anything is trained, study.json gets an entry with the claims (their comparisons, margins and expected effects),
+the systems with their numbers of seeds, the version of the analysis, the time, and the SHA-256 of all this as canonical
+JSON (sorted keys, no blanks). A later run with another content adds an entry that says how many trainings had begun,
+and the report shows the differences beside each verdict. Titles, wording, notes, tables and figures are not registered.
+Comparisons may be added beside a test; those that were added after the first training are marked as not registered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from posnmt.study.workflow.folder import SHORT, STEPS, STUDY
 from posnmt.study.workflow.graph import Graph
 
 FILE = "registered.json"
-"""Of a published copy."""
+"""The file of a published copy with its entries."""
 ANALYSIS = 1
 """The version of the analysis: of tests, corrections and their power."""
 STOPPING = "as many seeds as are registered, none added after a look at results"
@@ -86,7 +86,7 @@ RegisteredComparison = TypedDict(
         "expects": dict[str, Any] | None,
     },
 )
-"""All that the verdict and the power of a comparison rest on at a scale."""
+"""Everything that determines the verdict and the power of a comparison at a scale."""
 
 
 class RegisteredClaim(TypedDict):
@@ -138,13 +138,13 @@ class Entry(TypedDict):
 
 
 class _Study(TypedDict):
-    """What registration reads of study.json."""
+    """The part of study.json that registration reads."""
 
     registered: NotRequired[list[Entry]]
 
 
 class _Mark(TypedDict):
-    """What registration reads of a copy's published.json."""
+    """The part of a copy's published.json that registration reads."""
 
     recipe: str
     scale: str
@@ -155,9 +155,9 @@ class Change:
     """A difference between what was registered and what came later.
 
     Attributes:
-        claim: it concerns; empty: all, or the study.
+        claim: the claim that it concerns; empty: all claims, or the study.
         after: number of trainings that had begun.
-        what: was changed, as the setting is called.
+        what: the setting that was changed.
         old, new: its values; None where there is none.
     """
 
@@ -175,17 +175,18 @@ class Change:
 
 @dataclass(frozen=True)
 class History:
-    """What a study registered, the first entry first; no entry: nothing.
+    """What a study registered, in order.
 
     Attributes:
-        entries: as in study.json, and one more if the recipe of the report differs from the last.
+        entries: those of study.json, and one more if the recipe of the report differs from the last; empty if nothing
+            was registered.
     """
 
     entries: Sequence[Entry]
 
     @property
     def before_training(self) -> bool:
-        """Whether the first entry was there before the first training."""
+        """Whether the first entry was made before the first training."""
         return bool(self.entries) and self.entries[0]["trainings"] == 0
 
     @property
@@ -209,7 +210,7 @@ class History:
         ]
 
     def of_claim(self, claim: Claim, recipe: Recipe) -> list[str]:
-        """A sentence for each change that concerns a claim: its own, those of all, and those of its systems' seeds."""
+        """A sentence for each change that concerns a claim: of the claim, of all claims, or of its systems' seeds."""
         own = {f"seeds of {_name(recipe.variant(text))}" for text in claim.variants()}
         return [
             change.sentence
@@ -218,7 +219,7 @@ class History:
         ]
 
     def of_others(self, recipe: Recipe) -> list[str]:
-        """A sentence for each change that stands at no claim: those of claims that were removed, and other systems."""
+        """A sentence for each change that concerns no claim of the recipe: of removed claims and of other systems."""
         there = {str(claim.claim) for claim in recipe.claims}
         named = {f"seeds of {_name(recipe.variant(text))}" for claim in recipe.claims for text in claim.variants()}
         return [
@@ -258,15 +259,15 @@ def digest(registered: Content) -> str:
 
 
 def register(study_plan: Plan, out: Path, copy: Copy | None = None) -> list[str]:
-    """Register what a study asks, or what of it has changed, before anything is trained; return what changed.
+    """Register what a study asks, before anything is trained; return what changed since it was last registered.
 
-    Until the first training has begun, what is registered can be replaced. A study without an entry that takes over
-    trainings from a copy of the same recipe and scale takes over what that registered.
+    Until the first training has begun, an entry can be replaced. A study without entries that adopts a copy of the same
+    recipe and scale takes over the entries of the copy.
 
     Args:
         study_plan: of the study.
         out: its folder, with study.json.
-        copy: that it is about to adopt.
+        copy: the copy that it is about to adopt.
 
     Raises:
         UserError: study.json, or the copy's file, is damaged.
@@ -288,7 +289,7 @@ def register(study_plan: Plan, out: Path, copy: Copy | None = None) -> list[str]
 
 
 def history(study_plan: Plan, out: Path) -> History:
-    """What a study registered, and what the recipe of this plan changes.
+    """What a study registered, and how the recipe of this plan differs from it.
 
     Raises:
         UserError: study.json is damaged.
@@ -310,7 +311,7 @@ def read(out: Path) -> list[Entry]:
 
 
 def _with_current(study_plan: Plan, entries: Sequence[Entry], count: int) -> list[Entry]:
-    """The entries, with one more if the plan's recipe asks anything else."""
+    """The entries, and a further one if the plan's recipe differs from the last."""
     asked = content(study_plan.recipe, study_plan.scale)
     key = digest(asked)
     if entries and entries[-1]["sha256"] == key:
@@ -320,7 +321,7 @@ def _with_current(study_plan: Plan, entries: Sequence[Entry], count: int) -> lis
 
 
 def _of_copy(study_plan: Plan, copy: Copy) -> list[Entry]:
-    """What a copy of this recipe and scale registered."""
+    """The entries of a copy of this recipe and scale; none of a copy of another one."""
     if not (copy.folder / FILE).exists():
         return []
     again = "publish the study again"
@@ -331,7 +332,7 @@ def _of_copy(study_plan: Plan, copy: Copy) -> list[Entry]:
 
 
 def _begun(study_plan: Plan, out: Path, copy: Copy | None) -> set[str]:
-    """The trainings that have begun, here or in a copy that is adopted, of this plan or of an earlier one."""
+    """The trainings that have begun here, by this plan or an earlier one, or that are finished in an adopted copy."""
     begun = {path.parents[1].name for path in out.glob(f"{STEPS}/train/*/run/record.json")}
     if copy is not None:
         graph = Graph(study_plan.steps.values(), KINDS)
@@ -349,7 +350,7 @@ def _claim(claim: Claim, recipe: Recipe, scale: Scale) -> RegisteredClaim:
 
 
 def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> RegisteredComparison:
-    """What is registered of a comparison: all that its verdict and its power rest on at a scale."""
+    """What is registered of a comparison: everything that determines its verdict and its power at a scale."""
     left = {"expects"} if comparison.measure == LOSS else {"expects", "class_"}
     tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude=left)
     expected = comparison.expects.get(scale)
@@ -360,8 +361,7 @@ def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> Registe
     of_text = _likelihood if comparison.measure == LOSS else _analysis
     tree["analysis"] = of_text(comparison.analysis, recipe, scale)
     tree["expects"] = None if expected is None else expected.model_dump(mode="json", exclude_none=True)
-    registered: RegisteredComparison = tree
-    return registered
+    return tree  # type: ignore[no-any-return]
 
 
 def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
@@ -382,7 +382,7 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
 
 
 def _likelihood(name: str, recipe: Recipe, scale: Scale) -> RegisteredLikelihood:
-    """What is registered of a likelihood: all that its losses, their classes and the peers of a block rest on."""
+    """What is registered of a likelihood: everything that determines its losses, their classes and the blocks."""
     from posnmt.evaluation.analyse.zones import LEAST_DENSE, LEAST_REACHED  # imports NumPy
 
     likelihood = recipe.likelihoods[name]
@@ -400,7 +400,7 @@ def _likelihood(name: str, recipe: Recipe, scale: Scale) -> RegisteredLikelihood
 
 
 def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
-    """What differs between two contents; a comparison may be added beside a test, and is named if it is removed."""
+    """The differences between two contents; comparisons that were added beside a test are none."""
     for name in [*before["claims"], *(name for name in after["claims"] if name not in before["claims"])]:
         old, new = (each["claims"].get(name) for each in (before, after))
         if old is None or new is None:
@@ -423,7 +423,7 @@ def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
 
 
 def _differences(claim: str, count: int, before: Any, after: Any, above: str = "") -> Iterator[Change]:
-    """The settings that differ, innermost ones by their names."""
+    """The settings that differ, each by the names of the settings around it and its own."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             yield from _differences(claim, count, before.get(key), after.get(key), f"{above}.{key}" if above else key)

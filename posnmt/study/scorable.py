@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from posnmt.base.errors import UserError, nearest
-from posnmt.config.yaml import Lines, place
+from posnmt.base.errors import nearest
 from posnmt.study.claims import Claim, Comparison
 from posnmt.study.measures import LOSS
 from posnmt.study.recipe import Likelihood, Recipe, Scale, Test, at, lacks
 
+Fault = tuple[tuple[str, ...], str, str]
+"""The keys of a setting, what is wrong with it, and what to do."""
+
 
 def unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, str, str]]:
-    """The key, the fault and what to do of each setting by which a likelihood is not possible; names may be unknown."""
+    """The settings that make a likelihood impossible: key, what is wrong, what to do. Names may be unknown."""
     reordered = {recipe.trainings[name].reorder for name in likelihood.trainings if name in recipe.trainings}
     if len(reordered) > 1:
         yield "trainings", "some reorder the source and some do not, so they read different texts", "name some of them"
@@ -28,19 +29,19 @@ def unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, st
 
 
 def _compared(recipe: Recipe, likelihood: Likelihood) -> set[tuple[str, str]]:
-    """The systems and trainings whose models a likelihood scores."""
+    """System and training of the models that a likelihood scores."""
     return {
         (system, training)
         for runs in recipe.runs
         if {*runs.scales} & {*likelihood.scales}
         for system in runs.systems
         for training in runs.trainings
-        if likelihood.scores(system, training)
+        if likelihood.includes(system, training)
     }
 
 
-def unshiftable(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """The faults of likelihoods with shifted positions of systems whose architecture counts none."""
+def unshiftable(recipe: Recipe) -> Iterator[Fault]:
+    """The faults of likelihoods that shift the positions of systems whose architecture has no positions."""
     from posnmt.model.base import TranslationModel  # imports PyTorch
     from posnmt.model.registry import architecture
     from posnmt.study.trainings import model_section
@@ -50,27 +51,25 @@ def unshiftable(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         for system in systems if likelihood.shift is not None else ():
             kinds = {model_section(recipe, scale, system).get("architecture", "transformer") for scale in recipe.scales}
             if any(architecture(kind).shift is TranslationModel.shift for kind in kinds):
-                keys = ("likelihoods", name, "shift")
-                what = f"{'.'.join(keys)}: {system} has no positions that could be shifted"
-                yield UserError(what, place(keys, path, lines), "leave `shift` out, or name the other `systems`")
+                what = f"{system} has no positions that could be shifted"
+                yield ("likelihoods", name, "shift"), what, "leave `shift` out, or name the other `systems`"
 
 
 def has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
-    """Whether a test may have document ids at a scale; of a public corpus that is known once it is fetched."""
+    """Whether a test may have document ids at a scale; for a public corpus this is unknown until it is fetched."""
     if test.join is not None or test.swap or lacks(test.corpus, scale):
         return False
     texts = recipe.scales[scale].texts(at(test.corpus, scale))
     return bool(texts) and all(text.public is not None or text.documents is not None for text in texts)
 
 
-def unpredicted(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """The faults of comparisons of losses: what their likelihoods do not score, or scored text that decides nothing."""
+def unpredicted(recipe: Recipe) -> Iterator[Fault]:
+    """The faults of comparisons of losses: the likelihood lacks what they compare, or its text cannot decide them."""
     for number, claim in enumerate(recipe.claims):
         for keys, each in claim.comparisons():
             if each.measure == LOSS:
                 for what, todo in _faults_of_loss(recipe, claim, each):
-                    where = ("claims", str(number), *keys)
-                    yield UserError(f"{'.'.join(where)}: {what}", place(where, path, lines), todo)
+                    yield ("claims", str(number), *keys), what, todo
 
 
 def _faults_of_loss(recipe: Recipe, claim: Claim, comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -83,18 +82,21 @@ def _faults_of_loss(recipe: Recipe, claim: Claim, comparison: Comparison) -> Ite
         return
     systems = [recipe.variant(side.system) for side in comparison.sides]
     compared = _compared(recipe, likelihood)
+    there = ", ".join("/".join(each) for each in sorted(compared)) or "none"
     for system, training in systems:
         if (system, training) not in compared and system in recipe.systems and training in recipe.trainings:
-            there = ", ".join("/".join(each) for each in sorted(compared)) or "none"
             yield f"the likelihood {name} does not score {system}/{training}", f"it scores {there}"
-    if len(set(systems)) < len(systems):
-        yield "a system is compared with itself", "name another one"
-    if left := [scale for scale in claim.scales if scale in recipe.scales and scale not in likelihood.scales]:
-        yield f"the likelihood {name} is not computed at scale {', '.join(left)}", "give the claim its `scales`"
-    if text_class == "D2" and not likelihood.swap:
-        yield f"the likelihood {name} has no D2", "add `swap: true` to it"
-    if text_class.startswith("D3") and likelihood.shift is None:
-        yield f"the likelihood {name} has no D3", "add `shift` to it, the number that positions begin at"
-    if (test := recipe.tests.get(likelihood.test)) is not None and test.join:
-        what = f"the test {likelihood.test} has joined lines, where losses may be those of a second sentence"
-        yield what, "compare losses on sentences as they are"
+    scales = [scale for scale in claim.scales if scale in recipe.scales and scale not in likelihood.scales]
+    test = recipe.tests.get(likelihood.test)
+    joined = f"the test {likelihood.test} has joined lines, where losses may be those of a second sentence"
+    found: list[tuple[object, str, str]] = [
+        (len(set(systems)) < len(systems), "a system is compared with itself", "name another one"),
+        (scales, f"the likelihood {name} is not computed at scale {', '.join(scales)}", "give the claim its `scales`"),
+        (text_class == "D2" and not likelihood.swap, f"the likelihood {name} has no D2", "add `swap: true` to it"),
+        (
+            text_class.startswith("D3") and likelihood.shift is None,
+            f"the likelihood {name} has no D3", "add `shift` to it, the number that positions begin at",
+        ),
+        (test is not None and test.join, joined, "compare losses on sentences as they are"),
+    ]  # fmt: skip
+    yield from ((what, todo) for wrong, what, todo in found if wrong)

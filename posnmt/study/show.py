@@ -153,4 +153,6 @@ def _cost(cost: Estimate) -> tuple[str, str]:
 
 def print_status(study_plan: Plan, out: Path) -> None:
     """Print the state of every step."""
-    Console().print(status.table(complete_graph(study_plan), out))
+    graph = complete_graph(study_plan)
+    kinds = {name: step.kind for name, step in graph.steps.items()}
+    Console().print(status.Table(status.states(graph, out).values(), kinds))

@@ -1,10 +1,10 @@
 """Training and decoding speeds of several trained systems, measured in turn in one process.
 
-Speeds of trainings that ran at different times say little: other work on the machine slows one and not the other. Here
-every system has a turn after every other one, so that a ratio of two systems is taken within a turn.
+Speeds of trainings that ran at different times cannot be compared, since other work on the machine may slow only one of
+them. Here all systems take turns, so that the ratio of two systems is taken within a turn.
 
-A turn trains on a few batches with a learning rate of 0 and then translates a few lines. Each turn loads the model
-anew, somewhere else in memory, which alone makes a difference of some per cent.
+In its turn, a system trains on a few batches with a learning rate of 0 and then translates a few lines. Each turn loads
+the model anew into another place in memory, which alone changes the speed by some per cent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Speeds = dict[str, list[float]]
 
 
 class SystemSpeeds(TypedDict):
-    """The speeds of a system, of each turn in source tokens a second, as `RESULTS` has them."""
+    """The speeds of a system in each turn, in source tokens a second, as in the file `RESULTS`."""
 
     system: str
     training: str
@@ -40,12 +40,12 @@ class SystemSpeeds(TypedDict):
 
 
 @dataclass(frozen=True)
-class Racer:
+class TimedSystem:
     """One of the systems.
 
     Attributes:
         run: its run folder.
-        store: what it was trained on.
+        store: the store that it was trained on.
         search: settings of `decode` that override the run's.
     """
 
@@ -54,11 +54,13 @@ class Racer:
     search: Mapping[str, Any]
 
 
-def in_turn(racers: Sequence[Racer], lines: Sequence[str], turns: int, say: Callable[[str], None]) -> list[Speeds]:
+def in_turn(
+    systems: Sequence[TimedSystem], lines: Sequence[str], turns: int, say: Callable[[str], None]
+) -> list[Speeds]:
     """Measure all systems in turn; the first turn, which allocates memory and chooses kernels, is not counted.
 
     Args:
-        racers: the systems.
+        systems: the systems.
         lines: the test text.
         turns: number of turns that count.
         say: called before each turn.
@@ -68,41 +70,41 @@ def in_turn(racers: Sequence[Racer], lines: Sequence[str], turns: int, say: Call
     """
     count = min(LINES, len(lines))
     chosen = [lines[place * len(lines) // count] for place in range(count)]
-    speeds: list[Speeds] = [{name: [] for name in SPEEDS} for _ in racers]
+    speeds: list[Speeds] = [{name: [] for name in SPEEDS} for _ in systems]
     for turn in range(turns + 1):
         say(f"turn {turn} of {turns}")
-        for racer, own in zip(racers, speeds, strict=True):
-            training, decoding = _training(racer, turn), _decoding(racer, chosen)
+        for system, own in zip(systems, speeds, strict=True):
+            training, decoding = _training(system, turn), _decoding(system, chosen)
             if turn:
                 own["training_speed"].append(training)
                 own["decoding_speed"].append(decoding)
     return speeds
 
 
-def _training(racer: Racer, turn: int) -> float:
-    """Source tokens a second of a few updates, on other batches in each turn but the same for systems of one corpus."""
+def _training(system: TimedSystem, turn: int) -> float:
+    """Source tokens a second of a few updates; batches differ by turn, not between systems of the same corpus."""
     from posnmt.data.store import Store
     from posnmt.run.run import Run
     from posnmt.training.build import build
     from posnmt.training.device import make_fabric
     from posnmt.training.train import update
 
-    config = Run.open(racer.run).config
-    t = build(config, Store.open(racer.store), make_fabric(config.train))
+    config = Run.open(system.run).config
+    t = build(config, Store.open(system.store), make_fabric(config.train))
     batches, _ = t.plan.take(t.progress.cursor, (turn + 1) * UPDATES * t.batches)
     batches = batches[turn * UPDATES * t.batches :]
-    _synchronise(t.fabric.device)
+    synchronise(t.fabric.device)
     began = time.perf_counter()
     for number in range(UPDATES):
         t.progress.step += 1
         update(t, 0.0, batches[number * t.batches : (number + 1) * t.batches])
-    _synchronise(t.fabric.device)
+    synchronise(t.fabric.device)
     seconds = time.perf_counter() - began
     t.gradients.close()
     return t.plan.tokens(batches)[0] / seconds
 
 
-def _decoding(racer: Racer, lines: Sequence[str]) -> float:
+def _decoding(system: TimedSystem, lines: Sequence[str]) -> float:
     """Source tokens a second of translating some lines."""
     from posnmt.run.run import Run
     from posnmt.study.trainings import searched
@@ -110,17 +112,17 @@ def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     from posnmt.translate.requests import Search, numbered
     from posnmt.translate.translator import Translator
 
-    run = Run.open(racer.run)
-    decode = with_options(run.config.decode, searched(run.config.decode, racer.search))
+    run = Run.open(system.run)
+    decode = with_options(run.config.decode, searched(run.config.decode, system.search))
     translator = Translator.load([run], precision=decode.precision, cuda_graphs=decode.cuda_graphs)
-    _synchronise(translator.device)
+    synchronise(translator.device)
     began = time.perf_counter()
     translations = translator.translate(numbered(lines), Search(decode, scored=False))
-    _synchronise(translator.device)
+    synchronise(translator.device)
     return sum(len(each.source) for each in translations) / (time.perf_counter() - began)
 
 
-def _synchronise(device: Any) -> None:
+def synchronise(device: Any) -> None:
     """Wait for a GPU's work to end."""
     if device.type == "cuda":
         import torch
@@ -129,19 +131,19 @@ def _synchronise(device: Any) -> None:
 
 
 def read(folder: Path) -> list[SystemSpeeds]:
-    """Read what a step has measured.
+    """The speeds that a step has measured.
 
     Raises:
-        UserError: it is damaged.
+        UserError: their file is damaged.
     """
     return load_json(folder / RESULTS, list[SystemSpeeds], "speeds measured in turn", "measure them again")
 
 
 def load(folder: Path) -> dict[Variant, Speeds]:
-    """What a step has measured: system and training -> its speeds.
+    """System and training -> the speeds that a step has measured.
 
     Raises:
-        UserError: it is damaged.
+        UserError: their file is damaged.
     """
     return {
         (each["system"], each["training"]): {

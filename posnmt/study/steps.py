@@ -1,4 +1,4 @@
-"""The functions of a study's kinds of steps, which call prepare, train, translate, analyse, score and the conditions.
+"""What the steps of a study do: a function for each kind, which calls the part of posnmt that does the work.
 
 Every corpus is a folder with `source`, `target` and optionally `documents`; a test with swapped words also has
 `swapped-SHARE`. The translation of `source` is `output`, and that of `swapped-SHARE` is `output-SHARE`.
@@ -19,9 +19,10 @@ from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
-from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
+from posnmt.data.corpus import TextFile, open_text
 from posnmt.run.resolve import from_tree
 from posnmt.run.run import Run, read_record
+from posnmt.study.likelihood import documents_of, lines_of
 from posnmt.study.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ Cut = Callable[[list[str]], list[str]]
 
 
 class _Progress(Display):
-    """A display that passes its lines on to the status of the study."""
+    """A display that shows its lines in the status of the study."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(quiet=True)
@@ -130,7 +131,7 @@ def _joined_lines(text: dict[str, Path], piece: dict[str, Any], work: Path) -> d
 
 
 def _parts(context: Context, number: str) -> dict[str, Path]:
-    """Part -> file of one of a corpus' texts: fetched by another step, or the user's own."""
+    """Part -> file of one text of a corpus: either fetched by another step or a file of the user's."""
     if number in context.inputs:
         folder = context.inputs[number]
         return {part: folder / part for part in (*SIDES, "documents") if (folder / part).exists()}
@@ -140,7 +141,12 @@ def _parts(context: Context, number: str) -> dict[str, Path]:
 
 
 def _write_some(out: BinaryIO, path: Path, take: int | None, span: list[int] | None) -> int:
-    """Write the lines of a file, of a span [first, last] of it, or `take` evenly spaced ones; return their number."""
+    """Write lines of a file; return their number.
+
+    Args:
+        take: number of lines, evenly spaced; None: all.
+        span: take only lines from the first to the last of these two numbers.
+    """
     with open_text(TextFile("corpus", path)) as stream:
         lines: Iterable[bytes] = stream if span is None else islice(stream, span[0] - 1, span[1])
         if take is not None:
@@ -166,14 +172,13 @@ def fetch(context: Context) -> None:
 
 
 def length_split(context: Context) -> None:
-    """Split the training text into parts of increasing source length, without the pairs that training leaves out."""
+    """Split the training text into parts of increasing source length, without pairs that are too long to train on."""
     from posnmt.corpora.conditions.length import cap, choose_unit
     from posnmt.corpora.conditions.length import length_split as split
     from posnmt.corpora.conditions.text import parallel_text
 
     work, text = _work_folder(context), context.inputs["text"]
-    models = store_of(context.inputs["prepared"]) / "text"
-    unit = choose_unit("subwords", models)
+    unit = choose_unit("subwords", store_of(context.inputs["prepared"]) / "text")
     files = {side: text / side for side in SIDES}
     if context.settings["max_length"] is not None:
         cap(work / "capped", parallel_text(files["source"], files["target"]), unit, context.settings["max_length"])
@@ -212,7 +217,7 @@ def swap(context: Context) -> None:
 
 
 def reorder_model(context: Context) -> None:
-    """Learn a pre-orderer from a training text, with its own alignments if it has any, else with those of eflomal."""
+    """Learn a pre-orderer from a training text and its alignments; eflomal aligns a text that has none."""
     from posnmt.corpora.conditions.reorder.command import Reordering, command
 
     work, text = _work_folder(context), context.inputs["train"]
@@ -310,17 +315,16 @@ def translate(context: Context) -> None:
         if path.name == "source" or path.name.startswith("swapped-"):
             output = path.name.replace("source", "output").replace("swapped", "output")
             context.say(f"translating {path.name}")
-            done = translate_file(run, Files(path, context.folder / output), search)
-            speeds[output] = asdict(done)
+            speeds[output] = asdict(translate_file(run, Files(path, context.folder / output), search))
     (context.folder / "speed.json").write_text(json.dumps(speeds, indent=1) + "\n")
 
 
 def speed(context: Context) -> None:
     """Measure training and decoding of several systems in turn."""
-    from posnmt.study.speed import RESULTS, Racer, in_turn
+    from posnmt.study.speed import RESULTS, TimedSystem, in_turn
 
-    racers = [
-        Racer(
+    systems = [
+        TimedSystem(
             context.inputs[f"run-{number}"] / "run",
             store_of(context.inputs[f"prepared-{number}"]),
             each.get("search", {}),
@@ -328,7 +332,7 @@ def speed(context: Context) -> None:
         for number, each in enumerate(context.settings["systems"])
     ]
     lines = (context.inputs["test"] / "source").read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    speeds = in_turn(racers, lines, context.settings["turns"], context.say)
+    speeds = in_turn(systems, lines, context.settings["turns"], context.say)
     measured = [
         {"system": each["system"], "training": each["training"], **measured_speeds}
         for each, measured_speeds in zip(context.settings["systems"], speeds, strict=True)
@@ -350,9 +354,8 @@ def analyse(context: Context) -> None:
 
 
 def documents(context: Context) -> np.ndarray | None:
-    """`[N]` the number of the document of each sentence of a test; None: not known, or not asked for."""
+    """`[N]` the document number of each sentence of a test; None if it is not known or the analysis does not use it."""
     from posnmt.evaluation.analyse.likelihood import document_numbers
-    from posnmt.study.likelihood import documents_of
 
     ids = documents_of(context.inputs["test"]) if context.settings.get("documents") else []
     return document_numbers(ids, len(ids)) if ids else None
@@ -400,9 +403,9 @@ def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[d
 
 
 def _outputs(context: Context) -> Iterator[dict[str, Any]]:
-    """Every output with the facts about its system; outputs of swapped sources last, in the order of the analysis.
+    """Every output with the facts about its system, in the order of the analysis: outputs of swapped sources come last.
 
-    Lengths in training are unknown where they are counted in other subwords than those of the analysis.
+    Lengths in training are unknown where a training counted them in subwords other than those of the analysis.
     """
     settings = context.settings
     for share in (0, *settings["shares"]):
@@ -451,31 +454,28 @@ def likelihood(context: Context) -> None:
         )
         for number, each in enumerate(context.settings["models"])
     ]
-    settings = context.settings
-    more = settings["swap"], settings.get("shift")
-    save(models, settings["baseline"], context.inputs["test"], *more, context.folder, context.say)
+    settings, test = context.settings, context.inputs["test"]
+    save(models, settings["baseline"], test, settings["swap"], settings.get("shift"), context.folder, context.say)
 
 
 def _bins_of_parts(context: Context) -> list[int]:
-    """The edges of bins that correspond to the parts of the training text: the first length of every bin but the first.
+    """The edges of bins that match the parts of the training text: the first length of every bin but the first.
 
-    A bin ends at the longest source of its part; the last bin has the lengths beyond all parts.
+    Each bin ends at the longest source of its part. The last bin has the lengths that are longer than all parts.
     """
     manifest = json.loads((context.inputs["parts"] / "manifest.json").read_text(encoding="utf-8"))
     return sorted({part["source"]["longest"] + 1 for part in manifest["statistics"]["parts"].values()})
 
 
 def _subwords(side: SideText) -> Cut:
-    """A function that segments lines into the subwords of training; characters out of vocabulary are kept."""
+    """A function that segments lines into the subwords of training and keeps characters that are out of vocabulary."""
     return lambda lines: [" ".join(pieces) for pieces in side.subwords.split(side.words.split_all(lines))]
 
 
 def _cut(path: Path, cut: Cut, work: Path) -> Path:
     """Write a text segmented into words or subwords; return the path."""
     cut_path = work / f"{len(list(work.iterdir()))}.txt"
-    findings = Findings(accept=("empty", "crlf"))
-    lines = list(read_lines(TextFile("text", path), findings))
-    cut_path.write_text("".join(f"{line}\n" for line in cut(lines)), encoding="utf-8", newline="\n")
+    cut_path.write_text("".join(f"{line}\n" for line in cut(lines_of(path))), encoding="utf-8", newline="\n")
     return cut_path
 
 

@@ -20,20 +20,22 @@ from posnmt.base.files import load_json, read_json, sha256_of, write_json
 from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.run.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, likelihood, speed
-from posnmt.study.adopt import adopt, give_up_weightless, weightless
+from posnmt.study.adopt import adopt, discard_weightless, weightless
 from posnmt.study.blocks import recorded
 from posnmt.study.copied import Copy
-from posnmt.study.load import name_faults
+from posnmt.study.faults import Faults
 from posnmt.study.loss import ScoredText
-from posnmt.study.page import StudyResults, render
+from posnmt.study.measured import StudyResults
+from posnmt.study.page import render
 from posnmt.study.parts import parts_of
 from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
-from posnmt.study.steps import SIDES, training_speed
+from posnmt.study.steps import SIDES, store_of, training_speed
 from posnmt.study.verdict import Rules, corrected, decide
 from posnmt.study.workflow import runner, status
+from posnmt.study.workflow.executors import LOCAL, Where
 from posnmt.study.workflow.folder import alteration
 from posnmt.study.workflow.graph import Graph, Step, with_needs
 
@@ -41,7 +43,7 @@ Say = Callable[[str], None]
 
 
 class _Request(TypedDict):
-    """What a study was asked for."""
+    """What `posnmt study run` was given."""
 
     recipe: Recipe
     scale: Scale
@@ -52,7 +54,7 @@ class _Request(TypedDict):
 
 REQUEST = "asked.json"
 LAST = ("analyse", "likelihood")
-"""Kinds of steps whose files the report is made from."""
+"""The kinds of the last steps, whose files the report is made from."""
 
 
 def run(
@@ -60,30 +62,25 @@ def run(
     scale: Scale,
     data: Path | None,
     out: Path,
-    executor: str = "local",
-    jobs: int | None = None,
+    where: Where = LOCAL,
     say: Say = lambda message: None,
     only: Sequence[str] = (),
     minutes: float | None = None,
-    per_gpu: int = 1,
-    scheduler: str | None = None,
     adopted: Path | None = None,
 ) -> runner.Summary:
-    """Run all unfinished steps, then write the report of all finished ones.
+    """Run all unfinished steps, then write the report of the finished ones.
 
     Test texts are made first; if one of them fails, nothing else is run.
 
     Args:
         recipe, scale, data: see `plan`.
         out: the study's folder.
-        executor: `local`, `slurm`, `submitit-local` or `dask`.
-        jobs: maximum number of steps at a time; None: the executor's default.
+        where: the executor, and how many steps it runs at a time.
         say: called with progress lines.
-        only: patterns of step names; steps that match none, and that none needs that does, are left for later.
+        only: patterns of step names. Steps that match one are run, with those that they need; all others are left for
+            later. Empty: all steps.
         minutes: to stop after, as on a signal; None: no limit.
-        per_gpu: number of steps that share a GPU of this machine.
-        scheduler: the address of Dask's, for `dask`.
-        adopted: a published copy, whose finished trainings are not run again.
+        adopted: the folder of a published copy; its finished trainings are taken over instead of being run.
 
     Raises:
         UserError: the folder is that of another study, files are missing, or a pattern matches no step.
@@ -91,7 +88,7 @@ def run(
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
     study_plan = plan_in(out, recipe, scale, data, say)
-    wanted = chosen(study_plan.steps, only)
+    selected = chosen(study_plan.steps, only)
     copy = None if adopted is None else Copy(adopted)
     runner.check_study(out, recipe.recipe)  # before the lock puts a file into the folder
     with runner.only_runner(out):
@@ -101,19 +98,19 @@ def run(
             say(line)
         for line in adopt(study_plan, out, copy) if copy is not None else ():
             say(line)
-        for line in give_up_weightless(study_plan, out, [step.name for step in wanted]):
+        for line in discard_weightless(study_plan, out, [step.name for step in selected]):
             say(line)
-    where: dict[str, Any] = {
-        "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
-    }  # fmt: skip
-    texts = _test_texts(study_plan, wanted)
-    if texts and (of_texts := runner.run(Graph(texts, KINDS), out, **where)).failed:
+    # Test texts are made first, so that no hours of training are spent on a study whose tests cannot be translated.
+    named = {steps[""] for steps in study_plan.tests.values()}
+    needed = with_needs(study_plan.steps, [step.name for step in selected if step.name in named])
+    texts = [step for step in selected if step.name in needed]
+    if texts and (of_texts := runner.run(Graph(texts, KINDS), out, where, say, until=until)).failed:
         say("nothing is trained before the test texts are made")
         return of_texts
-    first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
+    first = runner.run(Graph(seed_by_seed(study_plan, selected), KINDS), out, where, say, until=until)
     graph, _ = with_analyses(study_plan, out)
-    second = runner.run(graph if not only else _ready_analyses(graph, out), out, **where, retry=False)
-    summary = first.and_then(second)
+    last = runner.run(_ready_analyses(graph, out) if only else graph, out, where, say, retry=False, until=until)
+    summary = runner.Summary({**first.states, **last.states}, [*first.finished, *last.finished])
     try:
         report(study_plan, out, say)
     except UserError as error:
@@ -123,18 +120,11 @@ def run(
     return summary
 
 
-def _test_texts(study_plan: Plan, wanted: Sequence[Step]) -> list[Step]:
-    """The wanted steps that hold test texts, and those that they need: made first, so that no hours of training are
-    spent on a study whose tests cannot be translated."""
-    texts = {steps[""] for steps in study_plan.tests.values()}
-    needed = with_needs(study_plan.steps, [step.name for step in wanted if step.name in texts])
-    return [step for step in wanted if step.name in needed]
-
-
 def seed_by_seed(study_plan: Plan, steps: Iterable[Step]) -> list[Step]:
-    """Steps in the order in which they should run: an unfinished study then compares all systems, with fewer seeds.
+    """Steps in the order in which they should run: all systems with the first seed, then all with the second.
 
-    Steps of no seed, such as texts, come first where others need them. Speeds are measured at the end.
+    So an unfinished study compares all systems, with fewer seeds. Steps without a seed, such as texts, come first.
+    Speeds are measured at the end.
     """
     seeds = {step: run.seed for run in study_plan.runs for step in (run.train, *run.translations.values())}
     last = 1 + max(seeds.values(), default=0)
@@ -142,24 +132,22 @@ def seed_by_seed(study_plan: Plan, steps: Iterable[Step]) -> list[Step]:
 
 
 def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
-    """The steps whose names match a pattern, and those that they need; all without patterns.
+    """The steps whose names match one of the patterns, and the steps that these need; without patterns, all steps.
 
     Raises:
         UserError: a pattern matches no step.
     """
-    wanted = list(steps)
-    if only:
-        for pattern in only:
-            if not fnmatch.filter(steps, pattern):
-                todo = "`posnmt study status` shows all names; analyses are made of all that is translated"
-                raise UserError(f"no step is called like {pattern!r}", "--only", todo)
-        wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
-    needed = with_needs(steps, wanted)
+    for pattern in only:
+        if not fnmatch.filter(steps, pattern):
+            todo = "`posnmt study status` shows all names; analyses are made of all that is translated"
+            raise UserError(f"no step is called like {pattern!r}", "--only", todo)
+    matching = (name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only))
+    needed = with_needs(steps, matching if only else steps)
     return [step for name, step in steps.items() if name in needed]
 
 
 def _ready_analyses(graph: Graph, out: Path) -> Graph:
-    """The analyses and likelihoods of a graph whose outputs and trainings are there, and the texts that they need."""
+    """The analyses and likelihoods whose translations and trainings are finished, and the texts that they need."""
     done = set(finished(graph, out))
 
     def is_ready(step: Step) -> bool:
@@ -186,15 +174,16 @@ def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say
     """The plan of a recipe in a study's folder.
 
     Args:
-        say: called with a line for each part from outside posnmt that has changed since the last run.
+        say: called with a line for each plug-in that has changed since the last run.
 
     Raises:
-        UserError: see `plan`; a part from outside posnmt cannot be imported.
+        UserError: see `plan`; a plug-in cannot be imported.
     """
     parts = parts_of(recipe, scale)
+    before = _request(out)["plugins"] if parts and (out / REQUEST).exists() else []
     for part in parts:
         steps = "analyses" if part.kind == "metric" else "trainings"
-        for change in changed_parts(_parts_before(out), [part]):
+        for change in changed_parts(before, [part]):
             say(f"{change}: {steps} with it are run again")
     return plan(recipe, scale, data, [asdict(part) for part in parts])
 
@@ -208,14 +197,9 @@ def load_plan(out: Path) -> Plan:
     if not (out / REQUEST).exists():
         raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
     request = _request(out)
-    raise_all(list(name_faults(request["recipe"], out / REQUEST, {})))
+    raise_all(list(Faults(request["recipe"], out / REQUEST, {}).names()))
     data = None if request["data"] is None else Path(request["data"])
     return plan(request["recipe"], request["scale"], data, request["plugins"])
-
-
-def _parts_before(out: Path) -> list[Part]:
-    """The parts from outside posnmt of a study's last run; none where it had none."""
-    return _request(out)["plugins"] if (out / REQUEST).exists() else []
 
 
 def _request(out: Path) -> _Request:
@@ -226,12 +210,15 @@ def _request(out: Path) -> _Request:
     """
     check_format((read_json(out / REQUEST) or {}).get("format", FORMAT), out / REQUEST)
     todo = "restore it, or remove it and run `posnmt study run` again"
-    request: _Request = load_json(out / REQUEST, _Request, "the study's request", todo)
-    return request
+    return load_json(out / REQUEST, _Request, "the study's request", todo)
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
-    """The graph with the analyses and likelihoods of all that is finished, and step -> why it is not possible."""
+    """The graph with the analyses and likelihoods of what is finished; and for each that is not possible, why.
+
+    Returns:
+        The graph, and step -> the reason.
+    """
     graph = Graph(study_plan.steps.values(), KINDS)
     done = finished(graph, out)
     return _with_last(study_plan, done, [name for name in done if not weightless(graph.folder(out, name))])
@@ -243,7 +230,7 @@ def complete_graph(study_plan: Plan) -> Graph:
 
 
 def _with_last(study_plan: Plan, done: Iterable[str], with_weights: Iterable[str]) -> tuple[Graph, dict[str, str]]:
-    """The graph with the analyses and likelihoods of some steps, and step -> why it is not possible."""
+    """The same of some translations, and of some trainings that have their weights."""
     analysed, unanalysed = analyses(study_plan, done)
     scored, unscored = likelihoods(study_plan, with_weights)
     missing = {f"analyse/{name}": why for name, why in unanalysed.items()}
@@ -257,20 +244,20 @@ def finished(graph: Graph, out: Path) -> list[str]:
 
 
 def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
-    """Name -> state of the finished steps whose files have changed.
+    """Step -> state, for the finished steps whose files have changed.
 
-    The report is made from the files of analyses and likelihoods, so they are always hashed; files of other steps only
-    if their size or modification time differs.
+    Files of analyses and likelihoods, which the report is made from, are always hashed. Files of other steps are
+    hashed only if their size or modification time differs.
     """
     states: dict[str, status.State] = {}
     for graph in (complete_graph(study_plan), with_analyses(study_plan, out)[0]):
-        for state in status.states(graph, out):
+        for name, state in status.states(graph, out).items():
             if state.state == "altered":
-                states[state.step] = state
-            elif state.state == "done" and graph.steps[state.step].kind in LAST:
-                folder = graph.folder(out, state.step)
+                states[name] = state
+            elif state.state == "done" and graph.steps[name].kind in LAST:
+                folder = graph.folder(out, name)
                 if (what := alteration(folder, thorough=True)) is not None:
-                    states[state.step] = status.altered(state.step, folder, what)
+                    states[name] = status.altered(name, folder, what)
     return states
 
 
@@ -288,7 +275,7 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
 
 
 def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> StudyResults:
-    """All that the report of a study's finished and unaltered steps shows.
+    """All that the report shows, from the finished and unaltered steps of a study.
 
     Raises:
         UserError: no analysis is finished.
@@ -299,8 +286,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     unaltered = {step: folder for step, folder in folders.items() if step not in altered_steps}
     because = impossible | _altered_needs(study_plan, altered_steps)
     ready, missing = _by_name("analyse", study_plan.recipe.analyses, unaltered, because)
-    here = study_plan.recipe.likelihoods_at(study_plan.scale)
-    scored, unscored = _by_name("likelihood", here, unaltered, because)
+    asked = study_plan.recipe.likelihoods_at(study_plan.scale)
+    scored, unscored = _by_name("likelihood", asked, unaltered, because)
     if not ready:
         todo = f"restore {', '.join(altered_steps)}, which was altered" if altered_steps else "run it first"
         raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
@@ -309,23 +296,20 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
     read = {name: likelihood.read(folder) for name, folder in scored.items()}
     rules = rules_of(study_plan, speeds, folders, _scored_texts(study_plan, read))
-    claims = study_plan.recipe.claims_at(study_plan.scale)
-    verdicts = corrected([decide(claim, of_analyses, rules) for claim in claims])
-    wanted = study_plan.recipe.recommend
-    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules)
-    runs = [_run(graph, out, each, folders) for each in study_plan.runs]
+    claims, section = study_plan.recipe.claims_at(study_plan.scale), study_plan.recipe.recommend
+    states = status.states(graph, out)
     return StudyResults(
         recipe=study_plan.recipe,
         scale=study_plan.scale,
-        runs=runs,
+        runs=[_run(each, graph.key(each.train), states[each.train], folders) for each in study_plan.runs],
         analyses=ready,
         missing=missing,
         corpora=_corpora(study_plan, folders),
         parts=_parts(study_plan, folders),
-        verdicts=verdicts,
+        verdicts=corrected([decide(claim, of_analyses, rules) for claim in claims]),
         registration=history(study_plan, out),
         versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
-        recommendation=advice,
+        recommendation=None if section is None else recommend(study_plan.recipe, section, of_analyses, rules),
         speeds=speeds or {},
         texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},
         translations={
@@ -336,20 +320,19 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
         },
         likelihoods=read,
         unscored=unscored,
-        cost=sum({run["run"]: run["seconds"] or 0.0 for run in runs}.values()),
     )
 
 
 def _by_name(
     kind: str, names: Iterable[str], folders: Mapping[str, Path], because: Mapping[str, str]
 ) -> tuple[dict[str, Path], dict[str, str]]:
-    """The folders of analyses or likelihoods by their names, and why each of the others is missing.
+    """Name -> folder of the analyses or likelihoods that are there, and name -> the reason for those that are missing.
 
     Args:
-        kind: of their steps.
-        names: those of the recipe.
+        kind: `analyse` or `likelihood`.
+        names: of the analyses or likelihoods of the recipe.
         folders: of finished and unaltered steps.
-        because: step -> why it is not there.
+        because: step -> why it is missing, where that is known.
     """
     steps = {name: f"{kind}/{name}" for name in names}
     present = {name: folders[step] for name, step in steps.items() if step in folders}
@@ -360,7 +343,7 @@ def _by_name(
 
 
 def _scored_texts(study_plan: Plan, likelihoods: Mapping[str, likelihood.Likelihood]) -> dict[str, ScoredText]:
-    """What claims are decided by of each finished likelihood."""
+    """Likelihood -> the data that decide claims on it, for the finished ones."""
     return {
         name: ScoredText(
             None if each.report is None else each.report.effects,
@@ -379,9 +362,9 @@ def rules_of(
     """How the claims of a study are decided.
 
     Args:
-        speeds: that were measured in turn.
+        speeds: those that were measured in turn.
         folders: of the finished steps.
-        scored: likelihood -> what its models predict, of the finished ones.
+        scored: likelihood -> its losses, for the finished ones.
     """
     recipe = study_plan.recipe
     return Rules(
@@ -399,7 +382,7 @@ def rules_of(
 
 
 def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) -> dict[str, str]:
-    """Analysis or likelihood, as a step -> why it is missing, for those that were altered or need an altered step."""
+    """Why analyses and likelihoods are missing that were altered or need an altered step: step -> reason."""
     every = complete_graph(study_plan).steps
 
     def first(name: str) -> str | None:
@@ -409,18 +392,25 @@ def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) 
     return {name: f"{need} was altered" for name in last if (need := first(name))}
 
 
-def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:
-    """The facts about one training for the report and the database."""
-    facts: dict[str, Any] = {"system": planned.system, "training": planned.training, "seed": planned.seed}
-    state = status.state(graph, out, planned.train)
-    facts |= {"state": state.state, "error": state.line if state.state in ("failed", "blocked", "altered") else None}
-    facts |= dict.fromkeys(
-        ("parameters", "training_speed", "seconds", "updates", "source_lengths", "longest_pair", "processor")
-    )
-    facts["run"] = graph.key(planned.train)
-    facts["decoding_speed"] = {}
-    folder = folders.get(planned.train)
-    if folder is None:
+def _run(planned: PlannedRun, key: str, state: status.State, folders: dict[str, Path]) -> dict[str, Any]:
+    """The facts about one training for the report and the database.
+
+    Args:
+        key, state: of its step.
+        folders: of the finished steps.
+    """
+    unknown = ("parameters", "training_speed", "seconds", "updates", "source_lengths", "longest_pair", "processor")
+    facts: dict[str, Any] = {
+        "system": planned.system,
+        "training": planned.training,
+        "seed": planned.seed,
+        "state": state.state,
+        "error": state.line if state.state in status.UNSUCCESSFUL else None,
+        **dict.fromkeys(unknown),
+        "run": key,
+        "decoding_speed": {},
+    }
+    if (folder := folders.get(planned.train)) is None:
         return facts
     record = read_record(folder / "run")
     lengths = record["training_lengths"]
@@ -447,10 +437,10 @@ def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, 
     from posnmt.data.store import Store
 
     corpora: dict[str, dict[str, Any]] = {}
-    trainings = study_plan.recipe.trainings
-    prepared = {name: folders[step] for name in trainings if (step := f"prepare/{name}") in folders}
-    for training, folder in prepared.items():
-        store = Store.open(next(folder.glob("*/manifest.json")).parent)
+    for training in study_plan.recipe.trainings:
+        if (step := f"prepare/{training}") not in folders:
+            continue
+        store = Store.open(store_of(folders[step]))
         for name, split in ((f"training, {training}", "train"), ("dev", "dev")):
             lengths = store.split(split)
             corpora.setdefault(name, _lengths(lengths.source_lengths.tolist(), lengths.target_lengths.tolist()))
@@ -475,7 +465,7 @@ def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
 
 
 def _parts(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
-    """Training -> the statistics of its part of the training text."""
+    """Training -> the statistics of the part of the training text that it uses."""
     parts = {}
     for name, definition in study_plan.recipe.trainings.items():
         prepared = study_plan.steps.get(f"prepare/{name}")

@@ -16,9 +16,9 @@ from posnmt.study.claims import Scale
 
 Value = bool | int | float | str
 Seeds = Annotated[int, Field(gt=0, le=1000)]
-"""A number of seeds; each is a training and its translations in a plan."""
+"""A number of seeds; for each there is a training with its translations."""
 MOST_POINTS = 100
-"""The most points of a sweep that does not ask for more."""
+"""The default limit of points of a sweep."""
 OF_TEXT = ("data", "subword", "decode")
 """Sections of a configuration that belong to a training of a recipe; all others belong to its systems."""
 
@@ -85,7 +85,7 @@ class Sweep(Section):
         return self
 
     def fault(self) -> str | None:
-        """What is wrong with the number of points, which grows with systems that are filled in; None if nothing is."""
+        """What is wrong with the number of points; None if nothing is. Default systems can make it too large."""
         for scale in get_args(Scale):
             if (points := self.size(scale)) > self.most:
                 return (
@@ -99,7 +99,7 @@ class Sweep(Section):
         return math.prod([len(self.systems) or 1, len(self.trainings) or 1, *sizes])
 
     def formula(self, scale: Scale) -> str:
-        """How the number of points at a scale comes about, in words."""
+        """The number of points at a scale as a product, in words."""
         factors = [(len(self.systems), "systems"), (len(self.trainings), "trainings")]
         several = [f"{count} {kind}" for count, kind in factors if count > 1]
         of_grid = [f"{len(dimension.values.get(scale, []))} of {name}" for name, dimension in self.grid.items()]
@@ -120,13 +120,9 @@ def grid_of(written: Sequence[str]) -> dict[str, Any]:
             raise UserError(f"a sweep is written section.setting=value,value; got {quoted(each)}", "--sweep", example)
         name = setting.rpartition(".")[2]
         name = setting.replace(".", "-") if name in grid else name
-        grid[name] = {"of": setting, "values": [_word(value) for value in values.split(",") if value]}
+        words = {"true": True, "false": False}  # as in YAML
+        grid[name] = {"of": setting, "values": [words.get(value, value) for value in values.split(",") if value]}
     return grid
-
-
-def _word(text: str) -> Value:
-    """A value of a command line: `true` and `false` are what they are in YAML."""
-    return {"true": True, "false": False}.get(text, text)
 
 
 def _values(written: Any) -> list[Value]:
@@ -163,5 +159,5 @@ def _value(written: Any) -> Value:
 
 
 def name_of(value: Value) -> str:
-    """A value as it stands in the name of a point."""
+    """A value as the name of a point has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -97,8 +97,7 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
         for row in range(len(variants))
     ]
-    cited = _cited(table)
-    headings = _headings(table)
+    cited, headings = _cited(table), _headings(table)
     if cited:
         headings.setdefault(0, "The paper's own")
     rows = [
@@ -135,22 +134,18 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
             cell = figure_cell(results, variant, values, column.measure, analysis, unit, decimals)
         cell = replace(cell, published=text)
         if column.measure in SPEEDS and cells:
+            of_published = f"{number / numbers[0]:.2f}×" if number is not None and numbers[0] else ""
             ratio = _in_turn(results, variant, variants[0], column.measure)
-            cell = replace(cell, ratio=ratio, published_ratio=_ratio(number, numbers[0]))
+            cell = replace(cell, ratio=ratio, published_ratio=of_published)
         cells.append(cell)
     return cells
 
 
 def _in_turn(results: StudyResults, variant: Variant, first: Variant, measure: str) -> str:
-    """A system's speed as a multiple of the first row's, the mean over the turns; empty if one was not measured."""
+    """The mean over turns of a system's speed as a multiple of the first row's; empty if one was not measured."""
     of, than = (results.values(each, measure, None).values() for each in (variant, first))
     ratios = [one / other for one, other in zip(of, than, strict=False)]
     return f"{fmean(ratios):.2f}×" if ratios else ""
-
-
-def _ratio(figure: float | None, first: float | None) -> str:
-    """A figure as a multiple of the first row's."""
-    return f"{figure / first:.2f}×" if figure is not None and first else ""
 
 
 def _headings(table: Table) -> dict[int, str]:
@@ -159,7 +154,7 @@ def _headings(table: Table) -> dict[int, str]:
 
 
 def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
-    """A row per system, a column per bin and measure; lengths that a system's training did not see are marked."""
+    """A row per system, a column per bin and measure; lengths that do not occur in a system's training are marked."""
     variants = [results.variant(row, table.analysis) for row in table.rows]
     measured = results.measured.get(table.analysis or "")
     if table.analysis is None or measured is None:
@@ -175,15 +170,14 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
     columns = [(number, measure) for number in range(len(bins)) for measure in table.measures]
     rows = []
     for variant in variants:
-        cells = []
+        cells, trained = [], _trained(results, variant)
         for number, measure in columns:
             cell = Cell(own="–", absent=True)
             if bins[number]["n"]:
                 values = measured.values(variant, measure, number)
                 cell = figure_cell(results, variant, values, measure, table.analysis)
-            seen = mark_of(bins[number], _trained(results, variant))
             apart = few(bins[number]["n"]) and cell.mean is not None
-            cells.append(replace(cell, training=seen, few=apart))
+            cells.append(replace(cell, training=mark_of(bins[number], trained), few=apart))
         rows.append(cells)
     heads = [
         Head(measure_of(measure).title, bins[number]["label"], f"n = {bins[number]['n']:,}")
@@ -255,7 +249,7 @@ def _with_published(
 def merge_published(
     table: Table, labels: Sequence[str], heads: list[Head], rows: list[list[Cell]], headings: dict[int, str]
 ) -> list[Grid]:
-    """Merge the published figures into ours where the headings agree; the others are in a second grid below."""
+    """Put published figures beside ours where the headings agree; the other published figures form a second grid."""
     keys = [f"{head.group} {head.title}".strip() for head in heads]
     titles = (table.published_columns or keys) if table.published else []
     columns = {title: published.texts([row[place] for row in table.published]) for place, title in enumerate(titles)}
@@ -275,7 +269,7 @@ def merge_published(
 def _with_figures(
     cells: Sequence[Cell], keys: Sequence[str], columns: Mapping[str, Sequence[str]], row: int
 ) -> list[Cell]:
-    """The cells of a row with the published figures of the columns that have some."""
+    """The cells of a row, with published figures in the columns that have some."""
     return [
         replace(cell, published=columns[key][row]) if key in columns else cell
         for key, cell in zip(keys, cells, strict=True)
@@ -289,7 +283,7 @@ def _grid(heads: list[Head], labels: Sequence[str], rows: list[list[Cell]], head
 
 
 def _published_head(title: str, table: Table) -> Head:
-    """The heading of a published column; in a table by length, its bin is the heading of a group."""
+    """The heading of a published column; in a table by length, the bin is the heading of a group of columns."""
     group, _, measure = title.partition(" ")
     if table.kind != "by-length" or not measure:
         return Head(title)

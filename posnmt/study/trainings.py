@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posnmt.base.errors import UserError
+from posnmt.config.schema import Config as WholeConfig
 from posnmt.config.schema import Decode
 from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import merge
@@ -22,7 +23,7 @@ Options = Mapping[str, Mapping[str, Any]]
 def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed: int) -> Config:
     """The configuration of a training, without corpora.
 
-    If the system has a size of its own, settings of the scale that this size determines are left out.
+    If the system has its own size, settings of the scale that a size determines are left out.
     """
     chosen, definition = recipe.systems[system], recipe.trainings[training]
     own = chosen.model_at(scale)
@@ -45,10 +46,10 @@ def model_section(recipe: Recipe, scale: Scale, system: str) -> dict[str, Any]:
 
 
 def with_distance(config: Config, median: float = math.inf) -> Config:
-    """A configuration with a number for each clipping distance that is `auto`: see `posnmt.run.defaults.distance`.
+    """A configuration in which each clipping distance `auto` is a number: see `posnmt.run.defaults.distance`.
 
     Args:
-        median: length of a training sentence, in subwords; infinite: unknown as yet, which gives the largest distance.
+        median: length of a training sentence, in subwords; infinite while it is unknown, for the largest distance.
     """
     asked = {"scheme": "relative", "distance": AUTO}
     sides = {}
@@ -58,6 +59,18 @@ def with_distance(config: Config, median: float = math.inf) -> Config:
         if given != schemes:
             sides[side] = {"position": given}
     return merge(config, {"model": sides}) if sides else config
+
+
+def resolved(tree: Config) -> WholeConfig:
+    """A configuration without corpora, checked and complete; imports PyTorch.
+
+    Raises:
+        UserError: it has faults.
+    """
+    from posnmt.run.resolve import from_tree
+
+    corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
+    return from_tree(merge({"data": corpora}, with_distance(tree)))
 
 
 def text_config(recipe: Recipe, scale: Scale, definition: Training, system: str | None = None) -> Config:
@@ -73,17 +86,17 @@ def text_config(recipe: Recipe, scale: Scale, definition: Training, system: str 
 
 
 def searched(decode: Decode, search: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of search that override a run's, so that a test measures the model itself unless the recipe says more.
+    """Settings of search that override those of a run.
 
-    Lines stay whole and nothing is mended where neither the run nor the recipe decides.
+    Unless the run or the recipe says otherwise, lines are not split and outputs are not completed, so that a test
+    measures the model itself.
 
     Args:
         decode: of the run.
         search: of the recipe.
     """
-    left_open = (name for name in ("split", "complete") if getattr(decode, name) == "as-trained")
     whole = {"split": "huge", "complete": "off"}
-    return {**{name: whole[name] for name in left_open}, **search}
+    return {**{name: value for name, value in whole.items() if getattr(decode, name) == "as-trained"}, **search}
 
 
 def _with_options(model: Config, common: Options, own: Options, scale: Scale) -> Config:
@@ -93,7 +106,7 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
         model: with a named system.
         common: options of the scale, for the systems that have the scheme.
         own: options of the system, which take precedence.
-        scale: selects from values that are specified by scale.
+        scale: selects the values of options that differ by scale.
 
     Raises:
         UserError: the system has no such scheme.
@@ -117,5 +130,4 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
 
 def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
     """The options at a scale: those for all scales, and those for this one."""
-    applicable = {key: value for key, value in options.items() if not lacks(value, scale)}
-    return {key: at(value, scale) for key, value in applicable.items()}
+    return {key: at(value, scale) for key, value in options.items() if not lacks(value, scale)}

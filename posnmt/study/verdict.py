@@ -9,6 +9,7 @@ primary comparisons of a study are a family: `after_holm` corrects their p for i
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ LEVEL = 0.95
 EQUAL_LEVEL = 0.90
 MOST_SEEDS = 100
 FEWEST_DOCUMENTS = 2
-"""Of equal size, of a test whose documents are known."""
+"""Documents of equal size that a test with known documents must count as."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,14 @@ class Rules:
         resolve: parses `system/training`, or a system alone.
         scale: of the study.
         label: what a system and its training are called in sentences.
-        seeds: the number of seeds that a variant was to have; None: as many as any output of the analysis has.
+        seeds: the number of seeds that the recipe asks of a variant; None: every seed that any output has.
         floor: BLEU that every compared system must reach on sentences of trained lengths.
-        exempt: systems that need not reach it, since what they need is left out on purpose.
-        speeds: of the variants that were measured in turn; None: they were not.
+        exempt: systems that need not reach it, because a part that they need was left out on purpose.
+        speeds: of the variants whose speeds were measured in turn; None: none was.
         joined: the analyses whose lines are several sentences joined.
-        level: of the intervals; above `LEVEL` where comparisons are chosen after a look at the figures.
-        trainings: what is known of them, so that systems that share seeds are compared in blocks.
-        scored: likelihood -> what its models predict, for the finished ones.
+        level: of the intervals; above `LEVEL` where the figures themselves determine what is compared.
+        trainings: which trainings share their seeds, so that their systems are compared in blocks.
+        scored: likelihood -> its losses, for the finished ones.
     """
 
     resolve: Callable[[str], Variant]
@@ -77,12 +78,12 @@ class Decision:
         word: the verdict.
         why: the reason, with the figures.
         value: `of` - `than`; of a relative comparison, `of` / `than` - 1; None: not measured.
-        low, high: the interval of the asked level, 95 % of claims; None if there is none.
+        low, high: the interval, of 95 % for claims; None if there is none.
         freedom: its degrees of freedom, infinite for a normal interval; None if there is none.
-        primary: whether it decides the claim.
+        primary: whether this comparison decides the claim.
         p: two-sided, at the margin; of an equality the larger of two one-sided ones. None if there is none.
         welch: the same comparison by Welch's test, with all seeds; None if there is none.
-        systems: of the block whose variance over seeds it uses; 0: it uses that of its own systems alone.
+        systems: number of systems of the block that the variance over seeds comes from; 0: from its own systems alone.
     """
 
     comparison: Comparison
@@ -107,7 +108,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: that of its test, the first of the comparisons; the others stand beside it.
+    """The result of a claim: the decision of its test, the first comparison; the others are shown beside it.
 
     Attributes:
         claim: of the paper.
@@ -121,7 +122,7 @@ class Verdict:
 
     @property
     def after_holm(self) -> bool:
-        """Whether it is supported although so many primary comparisons were made."""
+        """Whether it is still supported after the correction for the number of primary comparisons."""
         return self.word == "supported" and self.holm is not None and self.holm < 1 - LEVEL
 
     @property
@@ -168,8 +169,7 @@ def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 def counts(verdicts: Sequence[Verdict]) -> str:
     """How many verdicts there are of each kind: "3 supported (2 after Holm), 1 undecided"."""
-    listed = dict.fromkeys(verdict.word for verdict in verdicts)
-    every = {word: sum(verdict.word == word for verdict in verdicts) for word in listed}
+    every = Counter(verdict.word for verdict in verdicts)
     kept = sum(verdict.after_holm for verdict in verdicts)
     return ", ".join(
         f"{number} {word}" + (f" ({kept} after Holm)" if word == "supported" else "") for word, number in every.items()
@@ -236,7 +236,7 @@ def shown_p(p: float) -> str:
 
 
 def word_of(comparison: Comparison, estimate: Estimate, level: float = LEVEL) -> Word:
-    """The verdict that follows from the intervals."""
+    """The verdict that follows from an estimate's intervals."""
     low, high = estimate.interval(level)
     if comparison.within is not None:
         inner_low, inner_high = estimate.interval(EQUAL_LEVEL)
@@ -251,7 +251,7 @@ def word_of(comparison: Comparison, estimate: Estimate, level: float = LEVEL) ->
 
 
 def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> str:
-    """How many seeds would decide a comparison if its value and the spread of its figures stayed as they are."""
+    """How many seeds would decide a comparison if its value and its variances stayed as they are."""
     given = ", if the difference stayed as it is"
     if word_of(comparison, estimate.with_seeds(math.inf), level) == "undecided":
         return f"no number of seeds would decide it on so few sentences{given}"
@@ -263,10 +263,10 @@ def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> s
 
 
 def _analysed(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rules) -> Evidence:
-    """The outputs of a comparison of them, whose systems have learned enough.
+    """The analysis of a comparison, whose systems have learned enough to be compared.
 
     Raises:
-        Undecidable: they were not analysed, or a system is below the floor.
+        Undecidable: it was not made, or a system is below the floor.
     """
     if comparison.analysis not in evidence:
         raise Undecidable(f"the analysis {comparison.analysis} was not made")
@@ -275,7 +275,7 @@ def _analysed(comparison: Comparison, evidence: Mapping[str, Evidence], rules: R
 
 
 def _of_losses(comparison: Comparison, rules: Rules) -> LossContrast:
-    """The contrast of what models predict.
+    """The contrast of losses.
 
     Raises:
         Undecidable: models were not scored, or not on the class of text.
@@ -299,8 +299,8 @@ def _of_losses(comparison: Comparison, rules: Rules) -> LossContrast:
 def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> None:
     """Raise `Undecidable` if a system has learned too little for its differences from others to mean anything.
 
-    Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are
-    few or not known.
+    This is judged by BLEU in the comparison's own analysis: on sentences of trained lengths, or on all sentences if the
+    trained lengths are not known or too few sentences have them.
     """
     measure = next((name for name in ("multi-bleu", "bleu") if name in evidence.measures), None)
     if measure is None or not rules.floor:
@@ -327,7 +327,7 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
 
 
 def _of_speeds(comparison: Comparison, rules: Rules) -> tuple[Estimate, str]:
-    """The contrast of two speeds that were measured in turn, and what it is based on."""
+    """The contrast of two speeds that were measured in turn, and the data that it is based on, in words."""
     figures = []
     for side in comparison.sides:
         measured = (rules.speeds or {}).get(rules.resolve(side.system))
@@ -348,7 +348,8 @@ class _Side:
 
     Attributes:
         outputs: for each of its systems, the variant, and seed -> index of the output.
-        chosen: `[N]` mask of the sentences of its lengths; of `near_longest`, those with a longer reference than any.
+        chosen: `[N]` mask of the sentences of its lengths; for `near_longest` their references are longer than any
+            target in training.
         lengths: in words, as they follow "214 sentences"; empty for all lengths.
     """
 
@@ -384,7 +385,11 @@ def _within(evidence: Evidence, first: int | None, last: int | None) -> np.ndarr
 
 
 def _places(evidence: Evidence, text: str, share: float, rules: Rules) -> dict[int, int]:
-    """Seed -> index of a variant's output, in the order of the seeds; no seed may be missing."""
+    """Seed -> index of a variant's output, in the order of the seeds.
+
+    Raises:
+        Undecidable: a seed is missing.
+    """
     variant = rules.resolve(text)
     places = evidence.places(variant, share)
     seeds = sorted({output.seed for output in evidence.outputs})
@@ -395,13 +400,13 @@ def _places(evidence: Evidence, text: str, share: float, rules: Rules) -> dict[i
 
 
 def _complete(places: Mapping[int, int], seeds: Sequence[int], which: str, what: str) -> dict[int, int]:
-    """The places of all seeds.
+    """Seed -> index, of all seeds.
 
     Args:
-        places: of those that there are.
-        seeds: that a system was to have.
+        places: seed -> index, of the seeds that there are.
+        seeds: those that the recipe asks for.
         which: the system, in words.
-        what: they are places of: `output`, or `score`.
+        what: `output` or `score`: what the indices are of, for messages.
 
     Raises:
         Undecidable: one is missing.
@@ -449,7 +454,11 @@ def _contrast(
 
 
 def _value(contrast: Contrast) -> float:
-    """The value of a contrast, if it is defined."""
+    """The value of a contrast.
+
+    Raises:
+        Undecidable: it is not defined.
+    """
     _, than = contrast.sides
     if contrast.relative and not than > 0:
         raise Undecidable(f"what it is compared with is {wording.signed(than)}, and nothing is a share of that")

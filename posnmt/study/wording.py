@@ -10,7 +10,7 @@ from posnmt.study.estimate import Estimate
 from posnmt.study.measures import LOSS, NEAR_LONGEST, unit, words
 
 LINE = {False: "sentence", True: "joined line"}
-"""What a line of a test is; True: several sentences that were joined."""
+"""The word for a line of a test; True: its lines are several sentences that were joined."""
 CHOSEN = {
     False: {"longer": " longer than any in its training", "shorter": " shorter than any in its training"},
     True: {
@@ -18,7 +18,7 @@ CHOSEN = {
         "shorter": " of fewer subwords than any source in its training",
     },
 }
-"""Which of the lines are chosen by their lengths."""
+"""How lines that are chosen by their lengths are described."""
 CLASSES = {
     "dense": "at target positions that 1 in 10 training pairs or more reach",
     "sparse": "at target positions that fewer than 1 in 10 training pairs reach, and 1 in 1,000 or more",
@@ -28,7 +28,7 @@ CLASSES = {
     "D3 target": "where positions of the target begin later (D3)",
     "D3 both": "where positions of both sides begin later (D3)",
 }
-"""Where the subwords of a class stand, or what a design compares; D1 is in the words of its report."""
+"""Where the subwords of a class stand, or what a design compares; the words for D1 are those of its report."""
 PREDICTS = {
     "higher": "predicts the reference worse than", "lower": "predicts the reference better than",
     "equal": "predicts the reference as well as",
@@ -113,7 +113,7 @@ def span(first: int | None, last: int | None) -> str:
 
 
 def amount(comparison: Comparison, value: float, shown: int | None = None) -> str:
-    """A value with its sign and unit; by default with as many decimals as a value without an interval has."""
+    """A value with its sign and unit; `shown` decimals, by default those of a value without an interval."""
     shown = decimals(comparison, []) if shown is None else shown
     return f"{_number(comparison, value, shown)} {'%' if comparison.relative else unit(comparison.measure)}"
 
@@ -130,7 +130,7 @@ def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[
 
 
 def decimals(comparison: Comparison, ends: Sequence[float]) -> int:
-    """As many of two (of losses three) to four decimals as tell the ends of intervals from the comparison's margin."""
+    """The number of decimals that tell the ends of intervals from the margin: two (for losses three) to four."""
     fewest = 3 if comparison.measure == LOSS else 2
     scale, margin = 100 if comparison.relative else 1, comparison.within or comparison.by
     apart = [scale * (abs(end) - margin) for end in ends]
@@ -138,7 +138,7 @@ def decimals(comparison: Comparison, ends: Sequence[float]) -> int:
 
 
 def _level(level: float) -> str:
-    """A level of confidence in per cent, with so many digits that it is not 100."""
+    """A level of confidence in per cent, with enough digits that it is not rounded to 100."""
     return f"{100 * level:.{max(3, 1 + int(-math.log10(1 - level)))}g} %"
 
 

@@ -26,7 +26,7 @@ from posnmt.data.sampling import Sampler
 from posnmt.data.store import Store
 from posnmt.data.subword import BLANK, SPECIALS, Subwords
 from posnmt.evaluation.analyse.seen import training_store
-from posnmt.evaluation.show.trained import trained_tokens
+from posnmt.evaluation.show.collect import trained_tokens
 from posnmt.run.resolve import load
 from posnmt.training.build import batch_plan, training_pairs
 from posnmt.training.checks import largest_batch

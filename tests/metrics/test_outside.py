@@ -20,6 +20,7 @@ from posnmt.study.load import load
 from posnmt.study.plan import analyses as analyses_of
 from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
+from posnmt.study.workflow.executors import Where
 from tests.support.commands import refused, run
 from tests.support.documents import blocks
 from tests.support.plugin import install
@@ -179,7 +180,7 @@ def test_a_study_measures_and_judges_by_it(installed, tmp_path, monkeypatch):
         "tables": [{"table": 1, "caption": "x", "rows": ["relative"], "columns": columns}],
     }  # fmt: skip
     recipe, out = load(written(tmp_path, tree)), tmp_path / "study"
-    run_study(recipe, "smoke", None, out, jobs=1)
+    run_study(recipe, "smoke", None, out, Where(jobs=1))
     assert {row["measure"] for row in read(out)} >= {*metrics}
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "the Exact matches of" in page

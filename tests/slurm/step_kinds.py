@@ -62,6 +62,7 @@ STUDIES = {
 
 
 if __name__ == "__main__":
+    from posnmt.study.workflow.executors import Where
     from posnmt.study.workflow.runner import run
 
-    sys.exit(1 if run(STUDIES[sys.argv[1]], Path(sys.argv[2]), executor="slurm").failed else 0)
+    sys.exit(1 if run(STUDIES[sys.argv[1]], Path(sys.argv[2]), Where("slurm")).failed else 0)

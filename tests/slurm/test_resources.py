@@ -14,6 +14,7 @@ import pytest
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow import cluster
+from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff
@@ -67,7 +68,7 @@ def test_jobs_have_the_resources_of_the_recipe(out):
     settings = tuple(f"scales.smoke.resources.{kind}={asked}" for kind, asked in ASKED.items())
     steps = plan(load("choose", settings), "smoke", None).steps.values()
     study = Graph([step for step in steps if "seed-" not in step.name or "/relative/all/seed-1" in step.name], KINDS)
-    assert run(study, out, executor="slurm").failed == {}
+    assert run(study, out, Where("slurm")).failed == {}
     trained = of_step(out, study, "train/relative/all/seed-1")
     assert trained["Partition"] == "gpu"
     assert trained["TimeLimit"] == "00:30:00"
@@ -91,7 +92,7 @@ def test_jobs_have_the_resources_of_the_recipe(out):
 )
 def test_what_can_never_run_is_a_failed_step_with_the_reason(out, resources, message):
     study = Graph([add("never", 1, **resources), add("other", 2)], "tests.slurm.step_kinds:KINDS")
-    summary = run(study, out, executor="slurm")
+    summary = run(study, out, Where("slurm"))
     assert summary.finished == ["other"]
     assert message in summary.failed["never"]
 
@@ -107,7 +108,7 @@ def one_job_a_user(cluster_folder):
 
 def test_a_limit_of_submissions_is_waited_for(out, one_job_a_user):
     study, lines = Graph([add(name, len(name)) for name in NAMES], "tests.slurm.step_kinds:KINDS"), []
-    summary = run(study, out, executor="slurm", say=lines.append)
+    summary = run(study, out, Where("slurm"), lines.append)
     assert sorted(summary.finished) == sorted(NAMES)
     refused = [line for line in lines if "accepts no job now: QOSMaxSubmitJobPerUserLimit" in line]
     assert [line.split("trying again in ")[1] for line in refused][:2] == ["1 s", "2 s"]
@@ -126,8 +127,8 @@ def test_a_partition_under_maintenance_is_waited_for(out):
     subprocess.check_call(["scontrol", "update", "PartitionName=gpu", "State=INACTIVE"])
     try:
         with pytest.raises(KeyboardInterrupt):
-            run(study, out, executor="slurm", say=lambda line: os.kill(os.getpid(), signal.SIGINT))
-        assert run(study, out, executor="slurm", say=open_the_partition).finished == ["one"]
+            run(study, out, Where("slurm"), lambda line: os.kill(os.getpid(), signal.SIGINT))
+        assert run(study, out, Where("slurm"), open_the_partition).finished == ["one"]
     finally:
         subprocess.check_call(["scontrol", "update", "PartitionName=gpu", "State=UP"])
     assert sum("inactive or drain" in line for line in lines) == 2
@@ -165,7 +166,7 @@ def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
     """It reads the submission when it goes on, after sbatch has given up: that job is cancelled."""
     after = Step("after", "add", {"number": 2}, {"it": "first"}, resources=SMALL)
     study = Graph([add("first", 1), after], "tests.slurm.step_kinds:KINDS")
-    assert run(study, out, executor="slurm", say=controller.hear).finished == ["first", "after"]
+    assert run(study, out, Where("slurm"), controller.hear).finished == ["first", "after"]
     assert any("accepts no job now" in line for line in controller.lines)
     name = jobs(out)[study.key("after")[:16]]["JobName"]
     states = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={name}", "--format=State"]
@@ -182,14 +183,14 @@ def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out
     first.kill()
     first.wait()
     controller.sleep()
-    assert run(study, out, executor="slurm", say=controller.hear).states["slow"].state == "done"
+    assert run(study, out, Where("slurm"), controller.hear).states["slow"].state == "done"
     assert any("waiting slow: the cluster accepts no job now" in line for line in controller.lines)
     assert len(list(out.glob("jobs/*_submission.sh"))) == 1
 
 
 def test_jobs_at_once_are_as_many_as_it_says(out):
     study = Graph([add(name, len(name)) for name in NAMES], "tests.slurm.step_kinds:KINDS")
-    assert len(run(study, out, executor="slurm", jobs=1).finished) == 3
+    assert len(run(study, out, Where("slurm", jobs=1)).finished) == 3
     scripts = sorted(path.stat().st_mtime_ns for path in out.glob("jobs/*_submission.sh"))
     finished = sorted((study.folder(out, name) / "done.json").stat().st_mtime_ns for name in NAMES)
     assert all(done < next_script for done, next_script in zip(finished[:-1], scripts[1:], strict=True))
@@ -205,11 +206,12 @@ def test_a_training_that_slurm_puts_back_goes_on_from_its_checkpoint(out, monkey
     monkeypatch.setenv("DISTURB", "runner SIGUSR2 7")  # whoever started the step is the job
     told = [json.dumps([vars(step) for step in mine], default=vars), str(out)]
     script = (
-        "import json, sys; from pathlib import Path; from posnmt.study.workflow.runner import run;"
+        "import json, sys; from pathlib import Path;"
+        "from posnmt.study.workflow.executors import Where; from posnmt.study.workflow.runner import run;"
         "from posnmt.study.workflow.graph import Graph, Step; from posnmt.study.workflow.kind import Resources;"
         "steps = [Step(**{**step, 'resources': Resources(**step['resources'])}) for step in json.loads(sys.argv[1])];"
         "graph = Graph(steps, 'tests.support.disturbed_training:KINDS');"
-        "failed = run(graph, Path(sys.argv[2]), executor='slurm').failed;"
+        "failed = run(graph, Path(sys.argv[2]), Where('slurm')).failed;"
         "sys.exit(str(failed) if failed else 0)"
     )
     runner = subprocess.Popen([sys.executable, "-c", script, *told])

@@ -11,7 +11,7 @@ import pytest
 from posnmt.base.errors import UserError
 from posnmt.base.files import as_json
 from posnmt.base.version import FORMAT
-from posnmt.study.adopt import adopt, give_up_weightless
+from posnmt.study.adopt import adopt, discard_weightless
 from posnmt.study.copied import FACTS, MARK, OF_RUN, RUNS, Copy, name_of, packed_in
 from posnmt.study.load import load
 from posnmt.study.packed import pack, unpack
@@ -43,7 +43,7 @@ def test_a_training_that_is_made_again_for_its_weights_goes_on_after_a_stop(stud
     copy, out = copy_of(study_plan, tmp_path / "copy"), tmp_path / "study"
 
     def begin() -> list[str]:
-        return [*adopt(study_plan, out, copy), *give_up_weightless(study_plan, out, [*study_plan.steps])]
+        return [*adopt(study_plan, out, copy), *discard_weightless(study_plan, out, [*study_plan.steps])]
 
     taken, made_again = begin()
     assert "is taken from" in taken
@@ -68,7 +68,7 @@ def test_a_training_that_was_begun_here_is_taken_over_if_nothing_needs_its_weigh
     (line,) = adopt(study_plan, out, copy)
     assert line == f"{run.train} is taken from {copy.folder}, without its weights, and what was begun here is removed"
     assert not begun.exists()
-    assert [*give_up_weightless(study_plan, out, [*study_plan.steps])] == []
+    assert [*discard_weightless(study_plan, out, [*study_plan.steps])] == []
     assert finished(graph, out) == [run.train, *run.translations.values()]
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.losses import Scored
-from posnmt.evaluation.analyse.losses_files import read_losses, write_losses
+from posnmt.base.named import named
+from posnmt.evaluation.analyse.losses import Scored, read_losses, write_losses
 from posnmt.evaluation.analyse.scoring import Model
-from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
+from posnmt.evaluation.report.likelihood import CSV_HEAD
 from posnmt.run.run import Run
 from posnmt.study.likelihood import read, save
 from posnmt.study.load import load
@@ -24,7 +24,7 @@ from posnmt.study.page import render
 from posnmt.study.plan import KINDS, Plan, analyses, likelihoods, plan
 from posnmt.study.recipe import Likelihood
 from posnmt.study.workflow.graph import Graph
-from posnmt.study.workflow.kind import Context, Resources, load_kinds
+from posnmt.study.workflow.kind import Context, Resources
 from tests.support import corpus
 from tests.support.commands import run
 from tests.support.losses_case import random_losses
@@ -129,7 +129,7 @@ def test_a_step_has_the_runs_and_the_text_that_they_read(tmp_path: Path) -> None
     steps, missing = likelihoods(made, made.steps)
     assert not missing
     step = steps["own"]
-    assert step.kind in load_kinds(KINDS)
+    assert step.kind in named(KINDS)
     runs = [f"train/{system}/all/seed-{seed}" for system in ("transformer", "relative") for seed in (1, 2)]
     assert step.needs == {"test": "corpus/test", **{f"run-{number}": name for number, name in enumerate(runs)}}
     models = [{"system": system, "seed": seed} for system in ("transformer", "relative") for seed in (1, 2)]
@@ -278,7 +278,7 @@ def test_the_step_scores_with_the_positions_of_each_system(place: Path, tmp_path
     settings = {"models": models, "baseline": "transformer", "swap": False}
     out = tmp_path / "step"
     out.mkdir()
-    load_kinds(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
+    named(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
     plain, wide = read_losses(out / "losses.npz").losses
     assert np.abs(plain - wide).max() > 1e-4
 

@@ -7,7 +7,6 @@ import json
 import re
 import statistics
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,8 +20,7 @@ from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
 from posnmt.study.marks import signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
-from posnmt.study.overview import facts
-from posnmt.study.page import render
+from posnmt.study.page import facts, render
 from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
 from posnmt.study.tables import sheets
@@ -274,7 +272,7 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
         "not comparable",
     ]
     assert page.row("claim-2", "Undecided: whether it is. One seed.")[:2] == ["–", "–"]
-    assert "1 d 1 h" in text
+    assert "All trainings together: 6 h 10 min." in text
 
 
 def test_p_is_shown_before_and_after_holm_and_welch_beside(page, report):
@@ -431,7 +429,7 @@ def test_tables_that_cannot_be_drawn_are_refused(change, message):
         Table.model_validate({"table": 1, "caption": "c", **change})
 
 
-def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch):
+def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path):
     """By hand, of a training that is done and has translated one of two tests."""
     run, translated = tmp_path / "train", tmp_path / "translate"
     (run / "run").mkdir(parents=True)
@@ -443,10 +441,8 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     speeds = [{"kind": "train", "source_tokens_per_second": speed} for speed in (1.0, 80.0, 90.0)]
     (run / "run" / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in speeds))
     (translated / "speed.json").write_text(json.dumps({"output": {"source_subwords": 600, "seconds": 4.0}}))
-    monkeypatch.setattr("posnmt.study.workflow.status.state", lambda graph, out, name: State(name, "done"))
-    graph = SimpleNamespace(key=lambda name: f"key of {name}")
     planned = PlannedRun("rnn", "all", 1, "train", {"test": "translate", "joined": "not made"})
-    known = _run(graph, tmp_path, planned, {"train": run, "translate": translated})
+    known = _run(planned, "key of train", State("train", "done"), {"train": run, "translate": translated})
     assert known["decoding_speed"] == {"test": 150.0}
     assert (known["training_speed"], known["seconds"], known["updates"]) == (80.0, 5.0, 20)
     assert (known["source_lengths"], known["longest_pair"], known["processor"]) == ([2, 9], 12, "a core")

@@ -13,8 +13,9 @@ from posnmt.base.errors import UserError
 from posnmt.evaluation.report.charts import Chart, Panel, curve_through
 from posnmt.evaluation.report.figures.canvas import entry
 from posnmt.metrics.measure import Measure
+from posnmt.study.faults import Faults
 from posnmt.study.figures import _is_geometric, plates
-from posnmt.study.load import load, name_faults
+from posnmt.study.load import load
 from posnmt.study.measured import Measured, StudyResults
 from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.points import collapsed, points
@@ -142,7 +143,7 @@ def test_a_study_of_a_sweep_is_reopened_as_it_was(tmp_path: Path) -> None:
     again = load_plan(tmp_path / "study")
     assert again.recipe == made.recipe
     assert again.steps == made.steps
-    assert not list(name_faults(again.recipe, tmp_path, {}))
+    assert not list(Faults(again.recipe, tmp_path, {}).names())
 
 
 def test_points_stand_in_claims_tables_and_runs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from posnmt.base.lock import holder
 from posnmt.study.workflow import runner, status
+from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 
@@ -18,11 +19,12 @@ RUN_IT = """
 import json, sys
 from pathlib import Path
 from posnmt.study.workflow import runner
+from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph, Step
 steps = [Step(**step) for step in json.loads(sys.argv[2])]
 try:
     graph, where = Graph(steps, "tests.support.study_kinds:KINDS"), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
-    runner.run(graph, Path(sys.argv[1]), jobs=2, say=lambda line: print(line, flush=True), **where)
+    runner.run(graph, Path(sys.argv[1]), Where(jobs=2, **where), lambda line: print(line, flush=True))
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -54,7 +56,7 @@ class Study:
     def graph(self):
         return Graph(self.steps, "tests.support.study_kinds:KINDS")
 
-    def run(self, release_at=None, **options):
+    def run(self, release_at=None, retry=True, until=None, **where):
         """Run the steps here; `release_at` is a part of the line at which the long step is released."""
         self.lines = []
 
@@ -63,7 +65,7 @@ class Study:
             if release_at is not None and release_at in line:
                 self.release()
 
-        return runner.run(self.graph, self.out, say=say, **options)
+        return runner.run(self.graph, self.out, Where(**where), say, retry, until)
 
     def folder(self, name):
         return self.graph.folder(self.out, name)
@@ -72,7 +74,7 @@ class Study:
         return (self.folder(name) / "text").read_text()
 
     def states(self):
-        return {each.step: each.state for each in status.states(self.graph, self.out)}
+        return {name: each.state for name, each in status.states(self.graph, self.out).items()}
 
     def written(self):
         return self.list.read_text().splitlines() if self.list.exists() else []

@@ -198,7 +198,6 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
             Verdict(claims[1], [Decision(compared(), "it is", "undecided", "one seed")]),
         ]),
         versions={"posnmt": "0.1"},
-        cost=90061.0,
         speeds={
             ("transformer", "all"): {"training_speed": [100.0, 200.0]},
             ("relative", "all"): {"training_speed": [40.0, 92.0]},

@@ -1,1 +1,1 @@
-"""Measures of anybody's translations against references: scores overall and by source length."""
+"""Measures of translations of any system against references, overall and by source length."""

@@ -1,6 +1,6 @@
 """The additive statistics of several systems in one table.
 
-A measure of any set of sentences (all of them, a bin or a resample) is a function of the sum of their rows; one sum
+A measure of any set of sentences (all of them, a bin or a resample) is a function of the sum of their rows. One sum
 gives all measures of all systems.
 
 Legend: N sentences, M systems, K statistics of all measures side by side, `...` any shape.
@@ -23,10 +23,10 @@ class Additive:
     """The table and its columns.
 
     Attributes:
-        rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53; sentence scores from elsewhere are multiples
-            of 2^-24, with sums that are exact up to 2^29.
+        rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53. Sentence scores from other programs are
+            multiples of 2^-24, whose sums are exact up to 2^29.
         columns: metric → its columns; the last three columns are sentences, output length and reference length.
-        elsewhere: metrics with sentence scores from elsewhere, by name.
+        elsewhere: metrics with sentence scores from other programs, by name.
     """
 
     rows: np.ndarray
@@ -67,7 +67,7 @@ class Additive:
 
     @property
     def tested(self) -> list[str]:
-        """The metrics of which one direction is better."""
+        """The metrics that say which of two scores is better."""
         return [name for name in self.columns if self.metric(name).higher is not None]
 
     def metric(self, name: str) -> Metric:
@@ -75,11 +75,11 @@ class Additive:
         return self.elsewhere[name] if name in self.elsewhere else metric_of(name)
 
     def score(self, metric: str, sums: np.ndarray) -> np.ndarray:
-        """The score of one metric: sums `[..., K]` → `[...]`; without sentences, that of an empty sentence."""
+        """The score of one metric: sums `[..., K]` → `[...]`; sums of no sentences score like an empty sentence."""
         return self.metric(metric).score(sums[..., self.columns[metric]])
 
     def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """All measures: sums `[..., K]` → `[...]`; NaN without sentences, or for a ratio to 0."""
+        """All measures: sums `[..., K]` → `[...]`; NaN for no sentences, or for a ratio to 0."""
         count, output, reference = (sums[..., column] for column in (-3, -2, -1))
         with np.errstate(divide="ignore", invalid="ignore"):
             values = {metric: np.where(count > 0, self.score(metric, sums), np.nan) for metric in self.columns}

@@ -47,8 +47,8 @@ class Analysis:
 
     Attributes:
         results: all figures, as in `results.json`; `docs/analyse.md` describes the fields.
-        texts: source, first reference and outputs; outputs of swapped sources last.
-        source_lengths: `[N]` of the sentences, in the unit.
+        texts: source, first reference and outputs; outputs of swapped sources come last.
+        source_lengths: `[N]` of the sentences, in the unit of the analysis.
         trained: the source lengths in training.
         additive: the statistics of the outputs, in the order of `texts`.
         completeness: of the outputs; None: not measured.
@@ -74,14 +74,14 @@ def analyse(
     """Measure systems overall and by source length; nothing is written.
 
     Args:
-        source, reference: texts that are aligned line by line, one sentence per line. With several references, the
-            metrics count all of them, lengths are compared with the first one of each line. An empty line in one of
-            several is no reference.
+        source, reference: texts that are aligned line by line, one sentence per line. With several references, metrics
+            use all of them, and lengths are compared with the first one of each line. An empty line in one of several
+            references is none.
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
         settings: of the analysis.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
         say: called with a progress line before each long step.
-        scores: metric → output → file of its sentence scores, one number a line, from a program of their own.
+        scores: metric → output → file of sentence scores by another program, one number a line.
 
     Raises:
         UserError: the settings or the files have faults; all at once.
@@ -101,10 +101,10 @@ def analyse(
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of N sentences.
+    """The counts of N sentences.
 
     Attributes:
-        counted: by the metrics, and by position.
+        counted: those of the metrics, and by position.
         additive: the statistics of all outputs.
         reference_lengths: `[N]` of the first references.
         output_lengths: `[N]` of each output.
@@ -119,7 +119,7 @@ class Counts:
 
 
 def count(read: Read, settings: Settings, say: Say) -> Counts:
-    """The second step: count every sentence of every output; the records of further files are added to the inputs."""
+    """The second step: count every sentence of every output. Records of further files are added to `read.inputs`."""
     counting = Counting(read.units.bleu_tokenizer, read.units.ter_characters, {*map(len, read.references)} or {1})
     lines = [text.lines for text in read.texts]
     counted = count_all(read.references, lines[2:], settings.metrics, counting, settings.processes, say)
@@ -208,7 +208,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
 
 
 def _shown(read: Read) -> int:
-    """How many outputs are of the source itself; those of swapped sources follow them."""
+    """The number of outputs for the source itself; outputs for swapped sources follow them."""
     return sum(map(len, read.systems.values()))
 
 
@@ -217,7 +217,7 @@ def _names(outputs: Sequence[Text]) -> list[str]:
 
 
 def _warnings(read: Read, counts: Counts, settings: Settings, ter_band: int | None) -> list[str]:
-    """Warnings about the texts, what is counted in them, and what was found."""
+    """Warnings about the texts, the units that are counted, and the findings."""
     return [
         *(sentence for text in read.seen for sentence in text.warnings),
         *suspicions(read.given),

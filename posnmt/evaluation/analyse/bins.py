@@ -19,8 +19,8 @@ DEFAULT_CHARACTERS = 20  # where lengths count characters
 MOST_BINS = 200
 
 FEWEST_SENTENCES = 20
-"""Fewer sentences say little of others. With 10, "95 %" bootstrap intervals cover the true value 9 times in 10; with
-40, their coverage is correct."""
+"""Figures of fewer sentences say little about other sentences. With 10, "95 %" bootstrap intervals contain the true
+value 9 times in 10; with 40, their coverage is correct."""
 
 Mark = Literal["seen", "partly unseen", "unseen"]
 
@@ -42,10 +42,11 @@ class Bin:
 
 @dataclass(frozen=True)
 class TrainedLengths:
-    """The shortest and longest source of the training text; None: unknown.
+    """The lengths of the shortest and the longest source of the training text; None: unknown.
 
     Attributes:
-        each: those of the trainings of the systems, if they differ: `shortest` and `longest` are then of all together.
+        each: the lengths of each training, if the systems' trainings differ; `shortest` and `longest` are then of all
+            trainings together.
     """
 
     shortest: int | None = None
@@ -78,7 +79,13 @@ def parse_edges(text: str) -> list[int]:
 def bins_of(
     lengths: np.ndarray, trained: TrainedLengths, characters: bool, width: int | None, edges: list[int] | None
 ) -> list[Bin]:
-    """The bins of a test with sources of N lengths: by edges, by width, or the usual ones of words or characters.
+    """The bins of a test: by edges, by width, or by default.
+
+    Args:
+        lengths: `[N]` of the sources.
+        trained: the lengths in training.
+        characters: whether lengths count characters, for which default bins are wider.
+        width, edges: of the bins; None: not asked for.
 
     Raises:
         UserError: the edges or the width give no bins, or too many.
@@ -91,9 +98,10 @@ def bins_of(
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
-    """The bins of `bins_of_width` with a width that nobody chose: never too many.
+    """The bins of `bins_of_width` with a default width, of which there are never too many.
 
-    Where training has far longer sources than the test, whose longest is `tested`, the open bin starts beyond that one.
+    If training has far longer sources than the test, the open bin starts beyond the longest source of the test, whose
+    length is `tested`.
     """
     most = (MOST_BINS - 2) * width - 1
     if trained.longest is not None and trained.longest > most:
@@ -104,8 +112,8 @@ def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
 def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
     """Bins of equal width from 0, and an open last bin.
 
-    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, if that is later, one whole bin after
-    that of the longest trained length, so that the first lengths beyond training have their own bin.
+    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-). If training has longer sources, it starts
+    one whole bin after the bin of the longest trained length, so that the first lengths beyond training have a bin.
 
     Raises:
         UserError: a width below 1, or more than `MOST_BINS` bins.
@@ -118,7 +126,7 @@ def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
 
 
 def bins_from_edges(edges: list[int]) -> list[Bin]:
-    """Bins from the first length of each; that of the first bin may be omitted: 26, 51 gives 0-25, 26-50, 51-.
+    """Bins from their first lengths. The first bin's may be omitted: 26, 51 gives 0-25, 26-50, 51-.
 
     Raises:
         UserError: there are no edges, they are negative or not increasing, or there are more than `MOST_BINS` bins.
@@ -146,29 +154,27 @@ def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:
     return np.searchsorted([each.first for each in bins], lengths, side="right") - 1
 
 
-def occupied(measured: Mapping[str, Any]) -> Bin:
-    """The lengths from the shortest to the longest sentence in a bin of results; of an empty one, its own."""
-    if measured.get("shortest") is None:  # also in results of before they had it
-        return Bin(measured["first"], measured["last"])
-    return Bin(measured["shortest"], measured["longest"])
-
-
 def few(sentences: int) -> bool:
-    """Whether a bin has sentences, but so few that its figures say little."""
+    """Whether a bin has sentences, but too few for its figures to say much."""
     return 0 < sentences < FEWEST_SENTENCES
 
 
 def mark_of(measured: Mapping[str, Any], trained: TrainedLengths) -> Mark | None:
-    """The `mark` of a bin of results, by its sentences; an empty one is seen or unseen as a whole, or has none."""
-    of_lengths = mark(occupied(measured), trained)
-    return None if of_lengths == "partly unseen" and not measured["n"] else of_lengths
+    """The `mark` of a bin of results: of the lengths from its shortest to its longest sentence.
+
+    That of an empty bin is the mark of all its lengths, or None if only some of these occur in training.
+    """
+    if measured["n"]:
+        return mark(Bin(measured["shortest"], measured["longest"]), trained)
+    of_lengths = mark(Bin(measured["first"], measured["last"]), trained)
+    return None if of_lengths == "partly unseen" else of_lengths
 
 
 def mark(each: Bin, trained: TrainedLengths) -> Mark | None:
-    """Whether all, some or none of the lengths of a bin occur in training; None: the trained lengths are unknown.
+    """Whether all, some or none of the lengths of a bin occur in training; None if the trained lengths are unknown.
 
-    All lengths from the shortest to the longest count as seen, without regard to gaps. A bin that starts at 0 is judged
-    from 1, as no sentence has length 0. One that only some trainings saw is partly unseen.
+    All lengths from the shortest to the longest count as seen, even if some do not occur. A bin that starts at 0 is
+    judged from 1 on, since no sentence has length 0. A bin that only some trainings saw is partly unseen.
     """
     if trained == TrainedLengths():
         return None

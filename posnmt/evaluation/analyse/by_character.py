@@ -1,8 +1,8 @@
-"""Losses by character, for models whose target vocabularies differ: the same text in units that all of them share.
+"""Losses by character, for models with different target vocabularies: characters are the unit that they share.
 
-A subword's loss is spread evenly over its characters, so that the sum over a reference stays. Bits per character are
-then `sum of losses / (ln 2 x characters)` in any bin of characters (Mielke 2019). One segmentation of the reference is
-scored, so the loss is an upper bound of that of the text (Cao & Rimell 2021). The end symbol is in no bin.
+A subword's loss is spread evenly over its characters, which keeps the sum over a reference. Bits per character are then
+`sum of losses / (ln 2 x characters)` in any bin of characters (Mielke 2019). Only one segmentation of the reference is
+scored, so its loss is an upper bound of the loss of the text (Cao & Rimell 2021). The end symbol is in no bin.
 
 Legend: M models, C characters of all references in NFC, N sentences, t subwords of a reference.
 """
@@ -48,9 +48,9 @@ class CharacterLosses:
 
     @classmethod
     def of(cls, groups: Sequence[tuple[Losses, Sequence[str]]]) -> CharacterLosses:
-        """Of groups of models, each with a vocabulary and its pieces by id, that scored the same sentences.
+        """The losses of groups of models that scored the same sentences, each with the pieces of its vocabulary by id.
 
-        Sentences where a model is undefined are left out.
+        Sentences for which some model is undefined are left out.
         """
         first, _ = groups[0]
         read = np.bincount(first.sentence, minlength=len(first.characters)) > 0  # others have no subwords
@@ -67,7 +67,7 @@ class CharacterLosses:
 
 
 def character_csv(losses: CharacterLosses) -> str:
-    """Bits per character by the characters before, as CSV."""
+    """Bits per character by the number of characters before, as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([COLUMNS, *_rows(losses)])
     return text.getvalue()
@@ -96,7 +96,7 @@ def _by_character(losses: Losses, pieces: Sequence[str], characters: NDArray[np.
 
 
 def spread(losses: NDArray[np.float64], widths: NDArray[np.float64], characters: int) -> NDArray[np.float64]:
-    """[M,characters] the losses [M,t] of subwords, spread over so many characters by the subwords' widths [t]."""
+    """[M,characters] the losses [M,t] of subwords, spread over characters in proportion to the subwords' widths [t]."""
     if not characters:
         return np.zeros((len(losses), 0))
     edges = np.concatenate([[0.0], np.cumsum(widths)]) / widths.sum() * characters
@@ -107,7 +107,7 @@ def spread(losses: NDArray[np.float64], widths: NDArray[np.float64], characters:
 
 
 def character_widths(pieces: Sequence[str]) -> NDArray[np.float64]:
-    """[t] characters of subwords; the bytes of a character share one, and an unknown character is one."""
+    """[t] widths of subwords in characters; the bytes of a character share 1, and an unknown subword has 1."""
     widths, share = [], 1.0
     for piece in pieces:
         byte = BYTE.fullmatch(piece)

@@ -1,4 +1,4 @@
-"""Intervals over seeds and documents, crossed and both random (Clark 1973; Baayen et al. 2008; Cameron et al. 2011).
+"""Intervals over seeds and documents as crossed random factors (Clark 1973; Baayen et al. 2008; Cameron et al. 2011).
 
 Legend: R seeds, G documents, M models, S systems.
 """
@@ -29,9 +29,9 @@ class Estimate:
         value: the mean; NaN if it is undefined.
         variance: of the mean, over documents and, with several seeds, over seeds; NaN if it cannot be estimated.
         freedom: degrees of freedom of the variance.
-        support: what it rests on.
-        seeds: their number; with one, the variance is over documents alone, and says nothing of other seeds.
-        parts: (V_g, V_r, V_gr): over documents, over seeds, and what both count.
+        support: the sentences and documents that it rests on.
+        seeds: their number; with one seed, the variance is over documents only and says nothing about other seeds.
+        parts: (V_g, V_r, V_gr): over documents, over seeds, and the part that is in both.
     """
 
     value: float
@@ -60,7 +60,7 @@ class Estimate:
 
     @property
     def sign(self) -> int:
-        """1 or -1 if the estimate is decided: its interval leaves out 0, and its support suffices; else 0."""
+        """1 or -1 if the estimate is decided: its interval excludes 0 and its support suffices; else 0."""
         ends = self.interval()
         if ends is None or self.support.status != "decided" or ends[0] <= 0 <= ends[1]:
             return 0
@@ -80,7 +80,7 @@ def crossed(
         whole: D_r, `[R]`.
         without: `[G, R]` with each document left out.
         support: of the statistic; fewer than two effective documents have no variance.
-        over_seeds: V_r and its degrees of freedom, if they are known better: `variance_over_seeds`.
+        over_seeds: V_r and its degrees of freedom, if there is a better estimate: see `variance_over_seeds`.
     """
     seeds, value = len(whole), float(whole.mean())
     if not np.isfinite(value) or not np.isfinite(without).all() or support.effective < 2:
@@ -99,8 +99,7 @@ def crossed(
 def _jackknife(without: np.ndarray) -> np.ndarray:
     """The jackknife variance over the first axis, the documents."""
     count = len(without)
-    variance: np.ndarray = (count - 1) / count * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    return variance
+    return np.asarray((count - 1) / count * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
 
 
 def variance_over_seeds(figures: np.ndarray, pair: tuple[int, int]) -> tuple[float, float]:
@@ -127,8 +126,7 @@ def models_by_seed(models: Sequence[Scored]) -> dict[str, dict[int, int]]:
     for place, model in enumerate(models):
         of_system = systems.setdefault(model.system, {})
         if model.seed in of_system:
-            other = models[of_system[model.seed]].name
-            what = f"{other} and {model.name} both are seed {model.seed} of {model.system}"
+            what = f"{models[of_system[model.seed]].name} and {model.name} are both seed {model.seed} of {model.system}"
             raise UserError(what, "the models", "name systems that differ differently, or leave one out")
         of_system[model.seed] = place
     return systems
@@ -147,10 +145,10 @@ def shared_seeds(models: Sequence[Scored], system: str, other: str) -> list[int]
 
 
 def difference_of(statistic: Statistic, models: Sequence[Scored], system: str, other: str) -> Estimate:
-    """The figure of `system` minus that of `other`, by the seeds that both have.
+    """The figure of `system` minus that of `other`, on the seeds that both have.
 
-    Where enough systems have these seeds, the variance over seeds is moderated (`moderated`). Systems
-    without a common seed are compared by their means as if they were single models, over documents alone.
+    If enough systems have these seeds, the variance over seeds is moderated (`moderated`). Systems without a common
+    seed are compared by their means, as if they were single models: the variance is then over documents only.
     """
     systems = models_by_seed(models)
     seeds = shared_seeds(models, system, other)

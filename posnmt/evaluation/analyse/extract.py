@@ -1,7 +1,7 @@
 """Extract the statistics of all texts sentence by sentence, in slices, optionally with several processes.
 
-A slice is counted for all systems together, so that its references are preprocessed once. The preprocessed references
-of a full test set would take gigabytes.
+A slice is counted for all systems together, so that its references are preprocessed only once. The preprocessed
+references of a whole test set would take gigabytes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _count_slice(texts: Texts, metrics: list[str], counting: Counting) -> list[l
 
 
 def _counts(name: str, texts: Texts, counting: Counting) -> list[np.ndarray]:
-    """The counts of every system by one metric; those by a metric from outside posnmt are looked at.
+    """The counts of every system by one metric; those of a plug-in are checked.
 
     Raises:
         UserError: its code raised an exception, or returned something else.

@@ -15,7 +15,7 @@ from posnmt.data.length_unit import length_unit
 # A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
 MANY_TOKENISED = 100
 
-# A warning about more texts than the first names as many as the second, those with most lines.
+# A warning about more than MANY_TEXTS texts names the NAMED_TEXTS texts with most lines.
 MANY_TEXTS, NAMED_TEXTS = 6, 3
 
 
@@ -26,8 +26,8 @@ class Text:
     Attributes:
         file: its file.
         lines: its sentences.
-        system: whose output it is; None: the source or the reference.
-        share: of swapped words in the source that the system translated.
+        system: the system whose output it is; None: it is the source or a reference.
+        share: of swapped words in the source of this output.
     """
 
     file: TextFile
@@ -170,9 +170,12 @@ def _far(
 
 
 def once(warnings: Iterable[tuple[str, int, str]]) -> list[str]:
-    """Sentences of warnings: a text, a number of its lines or 0, and the rest. Those with the same rest share one.
+    """The sentences of warnings; warnings that end alike share a sentence.
 
-    Of many texts, those with most lines are named, and the others counted.
+    If it is about many texts, the texts with most lines are named, and the others counted.
+
+    Args:
+        warnings: of each the role of its text, a number of lines or 0, and the rest of the sentence.
     """
     alike: dict[str, list[tuple[str, int]]] = {}
     for role, count, rest in warnings:
@@ -181,7 +184,7 @@ def once(warnings: Iterable[tuple[str, int, str]]) -> list[str]:
 
 
 def _named(texts: Sequence[tuple[str, int]]) -> str:
-    """Texts with their numbers of lines, before what these lines are."""
+    """The beginning of a sentence: texts with their numbers of lines."""
     most, others = list(texts), 0
     if len(texts) > MANY_TEXTS:
         most = sorted(texts, key=lambda each: -each[1])[:NAMED_TEXTS]

@@ -1,6 +1,6 @@
-"""Figures of every model that are differences of ratios of sums, whole and with each document left out.
+"""Figures of every model that are differences of ratios of sums: of all documents, and with each document left out.
 
-A ratio is computed anew from the sums of the documents that are left, so that the statistic may be any function of sums
+Each ratio is computed anew from the sums of the remaining documents, so that a statistic may be any function of sums
 (the jackknife of MacKinnon et al. 2023). Legend: M models, U units (subwords or sentences), G documents, K cells.
 """
 
@@ -23,7 +23,7 @@ class Statistic:
         whole: `[M]`; NaN where it is undefined.
         without: `[G, M]` with each document left out.
         weights: `[G]` units of each document in the last cell.
-        sentences: that have a unit in the last cell.
+        sentences: number of sentences with a unit in the last cell.
     """
 
     whole: np.ndarray
@@ -33,13 +33,13 @@ class Statistic:
 
     @property
     def support(self) -> Support:
-        """What it rests on: the units of the last cell."""
+        """The sentences and documents that it rests on: those of the units in the last cell."""
         return Support.of_weights(self.sentences, self.weights)
 
 
 @dataclass(frozen=True)
 class Units:
-    """What figures are ratios of: sums of values over sums of sizes.
+    """The units that figures are computed from: a ratio is a sum of values over a sum of sizes.
 
     Attributes:
         values: `[M, U]`.
@@ -64,17 +64,17 @@ class Units:
 
 
 def subwords(losses: Losses) -> Units:
-    """A unit for each subword: their means are by token."""
+    """A unit for each subword, so that means are by token."""
     sizes = np.ones(len(losses.sentence), dtype=int)
     return Units(losses.losses, sizes, losses.sentence, losses.documents[losses.sentence])
 
 
 def sentence_means(units: Units, cells: np.ndarray) -> tuple[Units, np.ndarray]:
-    """A unit for each sentence and cell that it has subwords in, their mean: means of these are by sentence.
+    """A unit for each sentence and cell: the mean of its subwords there, so that means are by sentence.
 
     Args:
         units: of subwords.
-        cells: `[U]` from 0; -1 is in none.
+        cells: `[U]` from 0; -1: the unit is in no cell.
 
     Returns:
         The units, and their cells.
@@ -93,7 +93,7 @@ def difference_of_ratios(units: Units, cells: np.ndarray, coefficients: Sequence
 
     Args:
         units: of all documents.
-        cells: `[U]` the cell of each unit, 0 to K - 1; -1 is in none. The weights are those of the last.
+        cells: `[U]` the cell of each unit, 0 to K - 1, or -1 for no cell. The weights are those of the last cell.
         coefficients: c, `[K]`.
     """
     count = len(coefficients)
@@ -123,7 +123,10 @@ def _combined(ratios: np.ndarray, coefficients: Sequence[float]) -> np.ndarray:
 
 
 def joined(*parts: Units) -> tuple[Units, np.ndarray]:
-    """Several units as one, and the number of the part of each as its cell; sentences and documents are the same."""
+    """Several parts as one, and for each unit the number of its part as its cell.
+
+    Sentences and documents of all parts have the same numbers.
+    """
     cells = np.repeat(np.arange(len(parts)), [len(part.sizes) for part in parts])
     values = np.concatenate([part.values for part in parts], axis=1)
     return replace(

@@ -26,7 +26,7 @@ def trained_lengths(lines: Iterable[str], count: CountLengths) -> TrainedLengths
 
 
 def _lengths(lines: Iterable[str], count: CountLengths, step: int = 10_000) -> Iterator[int]:
-    """Yield the lengths in steps, so that a training text of any size needs little memory."""
+    """Yield the lengths, counted in steps, so that a training text of any size needs little memory."""
     remaining = iter(lines)
     while part := list(islice(remaining, step)):
         yield from count(part)

@@ -1,6 +1,6 @@
-"""What likelihood by position says in words.
+"""The conclusions from likelihood by position in words.
 
-"Longer text" is named only where D1 and D2 are decided with the same sign; elsewhere the design is.
+They speak of "longer text" only if D1 and D2 are decided with the same sign; otherwise they name the design.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ SCOPE = (
     "Every figure is of the reference given a correct prefix. It says nothing about search, about the length of"
     " translations or about what they leave out."
 )
-"""What no figure of these says."""
+"""The limits of all these figures."""
 
 PLACES = (
     "target positions that 1 in 10 training pairs reaches to those that fewer than 1 in 1,000 reach, in the same"
     " sentences"
 )
-"""What D1 compares: `LEAST_DENSE` and `LEAST_REACHED`."""
+"""The places that D1 compares: `LEAST_DENSE` and `LEAST_REACHED` in words."""
 
 
 def claims(effects: LengthEffects) -> list[str]:
-    """One text for each system but the baseline."""
+    """A text for each system except the baseline."""
     return [" ".join(_sentences(effects, system)) for system in effects.systems[1:]]
 
 
 def _sentences(effects: LengthEffects, system: str) -> Iterator[str]:
-    """What is decided between a system and the baseline."""
+    """The decision between a system and the baseline, in sentences."""
     within, swapped = (_difference(effects, name, system) for name in (D1, D2))
     signs = [each.sign if each else 0 for each in (within, swapped)]
     if within and swapped and signs[0] and signs[0] == signs[1]:
@@ -62,13 +62,13 @@ def _sentences(effects: LengthEffects, system: str) -> Iterator[str]:
 
 
 def _difference(effects: LengthEffects, design: str, system: str) -> Estimate | None:
-    """The difference of a system from the baseline in a design, if there is one."""
+    """The difference of a system from the baseline in a design; None without this design."""
     figure = effects.designs.get(design)
     return figure.differences[system] if figure else None
 
 
 def _order(effects: LengthEffects, system: str, sign: int) -> tuple[str, str]:
-    """Who loses more, and who less."""
+    """The names of the two systems; the first loses more."""
     names = isolated(system), isolated(effects.baseline)
     return names if sign > 0 else (names[1], names[0])
 
@@ -98,7 +98,7 @@ def _signed(value: float) -> str:
 
 
 def _robust(effects: LengthEffects, system: str, sign: int) -> str:
-    """Whether both filters of suspect references leave the decision on D1."""
+    """A sentence: whether the decision on D1 stays the same under both filters of suspect references."""
     lost = [
         name.removeprefix(f"{D1} ")
         for name in FILTERS

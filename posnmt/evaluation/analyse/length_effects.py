@@ -1,4 +1,4 @@
-"""Likelihood by position, whole: every figure of every system, and of its difference from a baseline, with intervals.
+"""Likelihood by position: every figure of every system, and its difference from a baseline, with intervals.
 
 Legend: M models, T subwords, N sentences.
 """
@@ -14,19 +14,25 @@ from posnmt.base.errors import UserError
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import Bin, Mark, TrainedLengths, mark
 from posnmt.evaluation.analyse.crossed import Estimate, difference_of, level_of, models_by_seed, shared_seeds
-from posnmt.evaluation.analyse.designs import index_shift, of_tokens, source_contrast, swap, zone_contrast
+from posnmt.evaluation.analyse.designs import (
+    adjusted_contrast,
+    index_shift,
+    of_tokens,
+    source_contrast,
+    swap,
+    zone_contrast,
+)
 from posnmt.evaluation.analyse.jackknife import Statistic, Units, mean, subwords
 from posnmt.evaluation.analyse.losses import Losses, Scored
 from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
-from posnmt.evaluation.analyse.token_regression import adjusted_contrast
 from posnmt.evaluation.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_reached, merged_bins, zones_of
 
 D1, D2, D3, D5 = "D1", "D2", "D3", "D5"
 BY_SENTENCE, SPARSE_CONTRAST = "D1 by sentence", "D1 sparse"
 FILTERS = {"D1 without unusual lengths": unusual_ratios, "D1 without the worst 5 %": worst_by_average}
-"""Name of a design → what it leaves out."""
+"""Name of a design → the sentences that it leaves out."""
 END_AXES = {"-ln p of the end at the end": "ends", "p of the end before it": "early_ends"}
-"""What is measured of the end symbol → where `Losses` has it."""
+"""Measure of the end symbol → its attribute of `Losses`."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +40,14 @@ class Measured:
     """One figure of all systems.
 
     Attributes:
-        axis: of which it is a bin, such as `target position`.
-        bin: its label.
+        axis: the axis of its bin, such as `target position`.
+        bin: the label of the bin.
         support: the sentences and documents that it rests on.
         levels: system → its figure, the mean over its seeds.
         differences: system → its figure minus that of the baseline, by seed.
-        statistic: the figure of every model, from which any other difference can be taken.
-        training: whether training reaches the places of the bin; None: not by place.
-        exposure: the mean exposure of its subwords, where the axis is `target position`.
+        statistic: the figure of every model, from which any other difference can be computed.
+        training: whether training reaches the places of the bin; None: the figure is not by place.
+        exposure: the mean exposure of its subwords, if the axis is `target position`.
     """
 
     axis: str
@@ -60,15 +66,17 @@ class LengthEffects:
 
     Attributes:
         systems: names, the baseline first.
-        models: those whose figures all statistics have, in this order.
+        models: the models of every statistic, in order.
         overall: the mean loss of all subwords, and bits per character (Mielke 2019), without end symbols.
-        zones: by zone of the target position; `by_source` by zone and whether training reaches the source's length.
-        positions, source_lengths, distances: curves, over target positions, source lengths, and subwords beyond the
-            lengths that training reaches.
+        zones: by zone of the target position.
+        by_source: by zone of the target position, and by whether training reaches the length of the source.
+        positions, source_lengths, distances: curves over target positions, over source lengths, and over the number of
+            subwords beyond the lengths that training reaches.
         designs: name → D1 and its variants, D2, D3 for each shift, D5; without those that cannot be computed.
         same_positions: D4, by target position.
-        ends: by source: -ln p of the end symbol at the end, and its mean probability before it; `shifted_ends` without
-            and with each shift of the index.
+        ends: -ln p of the end symbol at the end, and its mean probability before the end, by whether training reaches
+            the length of the source.
+        shifted_ends: the same without and with each shift of the index.
         defined: system → the share of subwords that all of its models have a probability for.
         notes: what was left out or could not be computed, in sentences.
     """
@@ -115,9 +123,9 @@ def length_effects(
 
     Args:
         losses: of natural sentences.
-        after_short, after_long: the losses of the same subwords after one short and after one long sentence of their
+        after_short, after_long: the losses of the same subwords after a short and after a long sentence of their
             document (D2).
-        shifted: for each shift of the index, by its name, the losses of sentences that `losses` has, too (D3).
+        shifted: name of a shift of the index → losses of sentences that are in `losses`, too (D3).
         baseline: a system; default: that of the first model.
 
     Raises:
@@ -128,20 +136,19 @@ def length_effects(
     losses, everywhere = of_tokens(losses, _finite(losses)), losses
     if not len(losses.sentence):
         raise UserError("no subword has a probability under all models", "the losses", "leave out a model")
-    of_systems = _OfSystems(losses, systems)
-    swapped = _swapped(after_short, after_long)
-    designs = dict(_designs(of_systems, swapped, shifted or {}))
+    compared = _Compared(losses, systems)
+    designs = dict(_designs(compared, _swapped(after_short, after_long), shifted or {}))
     return LengthEffects(
-        systems, losses.models, _overall(of_systems), *_zones(of_systems), *_curves(of_systems), designs,
-        _same_positions(of_systems), _ends(everywhere, of_systems),
-        _shifted_ends(everywhere, of_systems, shifted or {}), defined,
+        systems, losses.models, _overall(compared), *_zones(compared), *_curves(compared), designs,
+        _same_positions(compared), _ends(everywhere, compared),
+        _shifted_ends(everywhere, compared, shifted or {}), defined,
         [*notes, *_missing(designs, defined)],
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _OfSystems:
-    """Losses, and the systems whose figures are taken of them, the baseline first."""
+class _Compared:
+    """Losses, and the systems that they are compared between, the baseline first."""
 
     losses: Losses
     systems: list[str]
@@ -156,12 +163,11 @@ class _OfSystems:
         return [Measured(axis, label, statistic.support, levels, differences, statistic, training)]
 
     def bins(self, places: np.ndarray, longest: int | None, start: int = 0) -> Iterator[tuple[Bin, np.ndarray, Mark]]:
-        """Merged bins of places `[T]`, the mask of each, and its mark, if training reaches up to `longest`."""
+        """Merged bins of places `[T]`, each with its mask and its mark, where training reaches up to `longest`."""
         units = subwords(self.losses)
         trained = TrainedLengths(0, longest)
         for each in merged_bins(places, lambda mask: units.chosen(mask).support.status, start):
-            inside = (places >= each.first) & (places <= (each.last or 0))
-            yield each, inside, mark(each, trained) or "seen"
+            yield each, (places >= each.first) & (places <= (each.last or 0)), mark(each, trained) or "seen"
 
 
 def _systems(losses: Losses, baseline: str | None) -> list[str]:
@@ -186,7 +192,7 @@ def _defined_shares(losses: Losses, systems: Sequence[str]) -> dict[str, float]:
 
 
 def _seed_notes(losses: Losses, systems: Sequence[str]) -> list[str]:
-    """Seeds that pairs leave out."""
+    """Sentences about the seeds that a comparison with the baseline leaves out."""
     notes, (baseline, *others) = [], systems
     places = models_by_seed(losses.models)
     for other in others:
@@ -201,7 +207,7 @@ def _seed_notes(losses: Losses, systems: Sequence[str]) -> list[str]:
 
 
 def _swapped(after_short: Losses | None, after_long: Losses | None) -> Statistic | None:
-    """D2 of the subwords that are defined after both."""
+    """D2 on the subwords that are defined after both sentences."""
     if after_short is None or after_long is None:
         return None
     if after_short.losses.shape == after_long.losses.shape:
@@ -210,60 +216,59 @@ def _swapped(after_short: Losses | None, after_long: Losses | None) -> Statistic
     return swap(after_short, after_long)
 
 
-def _overall(of: _OfSystems) -> list[Measured]:
-    """The mean loss, and bits per character over all characters of the sentences that are defined as a whole."""
-    losses, count = of.losses, len(of.losses.documents)
+def _overall(compared: _Compared) -> list[Measured]:
+    """The mean loss, and bits per character over the sentences all of whose subwords are defined."""
+    losses, count = compared.losses, len(compared.losses.documents)
     whole = np.bincount(losses.sentence, minlength=count) == losses.target_lengths
     bits = np.stack([np.bincount(losses.sentence, row, minlength=count) for row in losses.losses]) / np.log(2)
     units = Units(bits, losses.characters, np.arange(count), losses.documents).chosen(whole & (losses.characters > 0))
     return [
-        *of.measured("all", "nats per subword", mean(subwords(losses))),
-        *of.measured("all", "bits per character", mean(units)),
+        *compared.measured("all", "nats per subword", mean(subwords(losses))),
+        *compared.measured("all", "bits per character", mean(units)),
     ]
 
 
-def _zones(of: _OfSystems) -> tuple[list[Measured], list[Measured]]:
-    """By zone, and by zone under sources of lengths that training reaches and of longer ones."""
-    losses, units = of.losses, subwords(of.losses)
+def _zones(compared: _Compared) -> tuple[list[Measured], list[Measured]]:
+    """The figures by zone, and by zone for sources whose lengths training reaches and for longer sources."""
+    losses, units = compared.losses, subwords(compared.losses)
     zones, seen = zones_of(losses.target_exposure, losses.position), _source_seen(losses)
     by_zone, by_source = [], []
     for number, zone in enumerate(ZONES):
         inside = zones == number
-        by_zone += of.measured("zone", zone, mean(units.chosen(inside)))
+        by_zone += compared.measured("zone", zone, mean(units.chosen(inside)))
         for label, mask in (("source within", seen), ("source beyond", ~seen)):
-            by_source += of.measured("zone, source", f"{zone}, {label}", mean(units.chosen(inside & mask)))
+            by_source += compared.measured("zone, source", f"{zone}, {label}", mean(units.chosen(inside & mask)))
     return by_zone, by_source
 
 
 def _source_seen(losses: Losses) -> np.ndarray:
     """`[T]` whether training reaches the length of the source of the subword."""
-    seen: np.ndarray = (losses.source_lengths <= longest_reached(losses.source_exposure))[losses.sentence]
-    return seen
+    return np.asarray((losses.source_lengths <= longest_reached(losses.source_exposure))[losses.sentence])
 
 
-def _curves(of: _OfSystems) -> tuple[list[Measured], list[Measured], list[Measured]]:
-    """By target position, by source length, and by the distance beyond the lengths that training reaches."""
-    losses, units = of.losses, subwords(of.losses)
+def _curves(compared: _Compared) -> tuple[list[Measured], list[Measured], list[Measured]]:
+    """The figures by target position, by source length, and by distance beyond the lengths that training reaches."""
+    losses, units = compared.losses, subwords(compared.losses)
     longest = longest_reached(losses.target_exposure)
     exposure = exposure_at(losses.target_exposure, losses.position)
     positions, sources, distances = [], [], []
-    for each, inside, training in of.bins(losses.position, longest - 1):
-        figures = of.measured("target position", each.label, mean(units.chosen(inside)), training)
+    for each, inside, training in compared.bins(losses.position, longest - 1):
+        figures = compared.measured("target position", each.label, mean(units.chosen(inside)), training)
         positions += [replace(figure, exposure=float(exposure[inside].mean())) for figure in figures]
     lengths = losses.source_lengths[losses.sentence]
-    for each, inside, training in of.bins(lengths, longest_reached(losses.source_exposure)):
-        sources += of.measured("source length", each.label, mean(units.chosen(inside)), training)
+    for each, inside, training in compared.bins(lengths, longest_reached(losses.source_exposure)):
+        sources += compared.measured("source length", each.label, mean(units.chosen(inside)), training)
     beyond = losses.position - longest + 1
-    for each, inside, _ in of.bins(beyond, None, start=1):
-        distances += of.measured("distance beyond training", each.label, mean(units.chosen(inside)), "unseen")
+    for each, inside, _ in compared.bins(beyond, None, start=1):
+        distances += compared.measured("distance beyond training", each.label, mean(units.chosen(inside)), "unseen")
     return positions, sources, distances
 
 
 def _designs(
-    of: _OfSystems, swapped: Statistic | None, shifted: Mapping[str, Losses]
+    compared: _Compared, swapped: Statistic | None, shifted: Mapping[str, Losses]
 ) -> Iterator[tuple[str, Measured]]:
     """The name and the figures of each design."""
-    losses = of.losses
+    losses = compared.losses
     statistics = {
         D1: zone_contrast(losses),
         BY_SENTENCE: zone_contrast(losses, by="sentence"),
@@ -274,12 +279,12 @@ def _designs(
         D5: adjusted_contrast(losses),
     }
     for name, statistic in statistics.items():
-        yield from ((name, figure) for figure in of.measured("design", name, statistic))
+        yield from ((name, figure) for figure in compared.measured("design", name, statistic))
 
 
-def _same_positions(of: _OfSystems) -> list[Measured]:
-    """D4 at the target positions where both kinds of sources suffice to be shown."""
-    losses, units, seen = of.losses, subwords(of.losses), _source_seen(of.losses)
+def _same_positions(compared: _Compared) -> list[Measured]:
+    """D4 at the target positions where both kinds of sources have enough sentences to be shown."""
+    losses, units, seen = compared.losses, subwords(compared.losses), _source_seen(compared.losses)
 
     def status(mask: np.ndarray) -> str:
         """The lower status of the two."""
@@ -290,27 +295,27 @@ def _same_positions(of: _OfSystems) -> list[Measured]:
     for each in merged_bins(losses.position, status):
         inside = (losses.position >= each.first) & (losses.position <= (each.last or 0))
         if status(inside) != "few":
-            figures += of.measured("D4: target position", each.label, source_contrast(units, seen, inside))
+            figures += compared.measured("D4: target position", each.label, source_contrast(units, seen, inside))
     return figures
 
 
-def _ends(losses: Losses, of: _OfSystems) -> list[Measured]:
-    """What models assign to the end symbol by sentence, under sources that training reaches and longer ones."""
+def _ends(losses: Losses, compared: _Compared) -> list[Measured]:
+    """The measures of the end symbol by sentence, for sources whose lengths training reaches and for longer sources."""
     seen, figures = losses.source_lengths <= longest_reached(losses.source_exposure), []
     for axis, name in END_AXES.items():
         known = np.isfinite(getattr(losses, name)).all(axis=0)
         for label, mask in (("source within", seen), ("source beyond", ~seen)):
-            figures += of.measured(axis, label, _by_sentence(losses, name, known & mask))
+            figures += compared.measured(axis, label, _by_sentence(losses, name, known & mask))
     return figures
 
 
-def _shifted_ends(losses: Losses, of: _OfSystems, shifted: Mapping[str, Losses]) -> list[Measured]:
-    """The same without and with each shift of the index, over the sentences that are defined in all of them."""
+def _shifted_ends(losses: Losses, compared: _Compared, shifted: Mapping[str, Losses]) -> list[Measured]:
+    """The same without a shift and with each shift of the index, over the sentences that are defined in all cases."""
     figures, designs = [], {"none": losses, **shifted}
     for axis, name in END_AXES.items():
         known = np.logical_and.reduce([np.isfinite(getattr(each, name)).all(axis=0) for each in designs.values()])
         for label, each in designs.items() if shifted else ():
-            figures += of.measured(axis, f"shift {label}", _by_sentence(each, name, known))
+            figures += compared.measured(axis, f"shift {label}", _by_sentence(each, name, known))
     return figures
 
 
@@ -321,7 +326,7 @@ def _by_sentence(losses: Losses, name: str, chosen: np.ndarray) -> Statistic:
 
 
 def _missing(designs: Mapping[str, Measured], defined: Mapping[str, float]) -> Iterator[str]:
-    """What could not be computed."""
+    """Sentences about figures that could not be computed."""
     if D1 not in designs:
         yield "No subword of the test stands where fewer than 1 in 1,000 training pairs reach, so there is no D1."
     elif D5 not in designs:

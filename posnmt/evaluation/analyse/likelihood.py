@@ -1,7 +1,7 @@
 """Likelihood by position: losses of the subwords of references, from trained models.
 
-Each run is a model; runs are no ensemble. A `Design` says which sentences are scored, what stands before them and where
-positions begin; all designs of a test score the same kind of value, `Losses`.
+Each run is a model of its own, not part of an ensemble. A `Design` determines which sentences are scored, what stands
+before them and where positions begin. The scores of every design are `Losses`.
 
 Legend: N sentences of a test, n sentences of a design.
 """
@@ -23,8 +23,7 @@ from posnmt.config.schema import Positions
 from posnmt.data.exposure import exposure
 from posnmt.data.subword import BREAK
 from posnmt.data.text import TextPipeline
-from posnmt.evaluation.analyse.losses import Losses, Scored
-from posnmt.evaluation.analyse.losses_files import SIDES
+from posnmt.evaluation.analyse.losses import SIDES, Losses, Scored
 from posnmt.run.run import Run
 from posnmt.translate.subwords import Forced, force_subwords
 from posnmt.translate.translator import Translator
@@ -84,7 +83,7 @@ class Design:
 
     Attributes:
         sentences: int64 [n], their places in the test.
-        before: int64 [n], the sentence in front of each, on both sides; None: each is alone.
+        before: int64 [n], the sentence before each of them, on both sides; None: each stands alone.
         shift: positions at which the source and the target begin.
     """
 
@@ -98,12 +97,12 @@ class Design:
         return cls(np.arange(len(test.sources)))
 
     def shifted(self, by: int) -> dict[str, Design]:
-        """The same with positions that begin at a number on the source, on the target, on both."""
+        """The same design with positions that begin at a number: on the source, on the target, and on both."""
         shifts = zip(SIDES, ((by, 0), (0, by), (by, by)), strict=True)
         return {name: replace(self, shift=shift) for name, shift in shifts}
 
     def texts(self, side: Sequence[Sequence[int]], between: Sequence[int]) -> list[list[int]]:
-        """[n] the subwords that are read of one side; parts are encoded separately, with symbols between them."""
+        """[n] the subwords of one side as the model reads them, with `between` between two sentences."""
         if self.before is None:
             return [list(side[place]) for place in self.sentences]
         return [
@@ -112,18 +111,18 @@ class Design:
         ]
 
     def lengths(self, of_sentences: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[n] content subwords that are read, from those of the sentences [N] of a side."""
+        """[n] the number of content subwords that are read, from that of each sentence [N] of a side."""
         own: NDArray[np.int64] = of_sentences[self.sentences]
         return own if self.before is None else own + of_sentences[self.before]
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What one model expects in one design.
+    """The predictions of one model in one design.
 
     Attributes:
-        model: which it is.
-        forced: [n] of each scored sentence; None: undefined, as a text has more positions than a table of the model.
+        model: the model.
+        forced: [n] those of each scored sentence; None: undefined, since a text is longer than a position table.
     """
 
     model: Scored
@@ -136,7 +135,7 @@ class Expected:
 
 
 def named(run: Run) -> Scored:
-    """The model of a run: its system, or its folder where it has no named one, and its seed."""
+    """The model of a run: its named system, or its folder if it has none, and its seed."""
     model = run.config.model
     system = model.system or run.folder.resolve().name
     return Scored(
@@ -153,7 +152,7 @@ def expect(
     checkpoint: str = "model",
     positions: Positions | None = None,
 ) -> dict[str, Expected]:
-    """What the model of a run expects in each design, in float32 at least, by the full forward pass.
+    """The predictions of a run's model in each design, by the full forward pass in at least float32.
 
     Args:
         test: in the subwords of the run.
@@ -188,13 +187,13 @@ def expect(
 
 
 def _fits(tokens: Sequence[int], longest: int | None) -> bool:
-    """Whether subwords have positions in a table, with one special symbol."""
+    """Whether a position table is long enough for subwords and one special symbol."""
     return longest is None or len(tokens) < longest
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What a training reached: lengths of both sides and subwords of the target.
+    """What a training has seen: lengths of both sides, and subwords of the target.
 
     Attributes:
         source, target: int64 [L+1], training sentences of each length in content subwords.
@@ -207,7 +206,7 @@ class Reached:
 
     @classmethod
     def of(cls, run: Run) -> Reached:
-        """What the training of a run reached.
+        """What the training of a run has seen.
 
         Raises:
             UserError: the run does not have it.
@@ -222,7 +221,7 @@ class Reached:
 def losses_of(test: EncodedTest, design: Design, expected: Sequence[Expected], reached: Reached) -> Losses:
     """The losses of models in one design; NaN where a model is undefined.
 
-    Positions are those in the scored sentence, also where another stands before it.
+    Positions are counted in the scored sentence, even if another sentence stands before it.
 
     Args:
         expected: of each model.
@@ -255,15 +254,14 @@ def losses_of(test: EncodedTest, design: Design, expected: Sequence[Expected], r
 
 
 def _undefined(length: int) -> Forced:
-    """What a model without the positions of a text expects of its target of so many subwords."""
+    """The predictions of a model that lacks the positions of a text, for a target of so many subwords: NaN."""
     nothing = np.full(length + 1, np.nan)
     return Forced(nothing, nothing)
 
 
 def _joined(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Rows, one behind the other."""
-    joined: NDArray[np.float64] = np.concatenate([np.zeros(0), *rows])
-    return joined
+    """Rows, one after the other."""
+    return np.concatenate([np.zeros(0), *rows])
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -12,14 +12,13 @@ import numpy as np
 from posnmt.base.errors import UserError, raise_all
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, bin_numbers, mark_of
-from posnmt.evaluation.analyse.differences import differences
 from posnmt.evaluation.analyse.inputs import Text
-from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
+from posnmt.evaluation.analyse.intervals import differences, percentile_interval, resampled_measures
 from posnmt.evaluation.analyse.significance import CORRECTIONS, significance
 from posnmt.evaluation.analyse.swap import swap_curves
 
 FEWEST_SAMPLES = 40
-"""With fewer, the bootstrap's smallest p, 2 / (1 + samples), is not below 0.05, and 2.5 % are less than a sample."""
+"""With fewer, the bootstrap's smallest p, 2 / (1 + samples), is not below 0.05, and 2.5 % are less than one sample."""
 
 MANY_SAMPLES = 100_000
 """More are not recommended, since memory grows with samples times outputs."""
@@ -131,7 +130,7 @@ def measure(
 
 
 def _bin(each: Bin, lengths: np.ndarray, trained: TrainedLengths) -> dict[str, Any]:
-    """A bin of the results, which has sentences of these lengths."""
+    """A bin of the results; `lengths` are those of its sentences."""
     ends = {"shortest": int(lengths.min()), "longest": int(lengths.max())} if len(lengths) else {}
     facts = {"label": each.label, **asdict(each), "n": len(lengths), "shortest": None, "longest": None, **ends}
     return {**facts, "training": mark_of(facts, trained)}
@@ -140,7 +139,7 @@ def _bin(each: Bin, lengths: np.ndarray, trained: TrainedLengths) -> dict[str, A
 def _system(
     text: Text, row: int, sizes: list[int], values: dict[str, list[Any]], ends: dict[str, list[Any]]
 ) -> dict[str, Any]:
-    """The measures and intervals of one system; sizes, values and ends are those overall, then those of each bin."""
+    """The measures and intervals of one system; sizes, values and ends are overall, then of each bin."""
     measured = [
         {"n": size, **{name: of_all[place][row] for name, of_all in values.items()}} for place, size in enumerate(sizes)
     ]

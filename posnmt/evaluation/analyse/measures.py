@@ -11,7 +11,7 @@ COMPLETENESS = {
     "omitted_sentences": Metric("Omitted sentences", "% of source sentences; lower is better", 2, higher=False),
     "sentence_ends": Metric("Sentence ends", "output by source; 1 is usual", 3, neutral=1, higher=None),
 }
-"""Counted where completeness is asked for. No system is tested to be better in a measure that is neither."""
+"""Measured if completeness is asked for. Systems are not tested in a measure of which no direction is better."""
 LENGTHS = {
     "length_difference": Measure(
         "Length difference", "mean of output minus reference", 2, signed=True, neutral=0,

@@ -1,9 +1,9 @@
 """The variance over seeds of a contrast between systems that share seeds: moderated, as Smyth (2004) does for genes.
 
-A system's figures of a seed are a mean of the system, an effect of the seed on all systems of the block, and an
-interaction of both. In a contrast of two systems the seed's effect cancels. With R seeds, the variance q of the
-contrast's mean has R - 1 degrees of freedom, which are few. All T systems of the block tell how large it usually is:
-for a pair, m = 2 MS(system x seed) / R. The variance that is used weighs both, and is never less than q:
+The figure of a system and a seed is the sum of a mean of the system, an effect of the seed on all systems of the block,
+and an interaction of both. In a contrast of two systems the effect of the seed cancels. With R seeds, the variance q of
+the contrast's mean has only R - 1 degrees of freedom. All T systems of the block together show how large this variance
+usually is: for a pair, m = 2 MS(system x seed) / R. The variance that is used weighs both, and is never less than q:
 
     W = max((4 m + (R - 1) q) / (R + 3), q), with R + 3 degrees of freedom
 
@@ -14,9 +14,9 @@ are its derivatives). Its figure of a seed is split into
     the interaction     sum_tk w_tk (y_trk - mean_t(y_trk))                whose variance is moderated
 
 For a pair, and for a difference of differences of two systems, the first part is 0. For one system at two lengths the
-seed's effect does not cancel, and what other systems say of it is the effect of the same few seeds: it keeps its R - 1
-degrees of freedom. With C the covariance of the interactions of the K classes, and u_t = w_t - mean_t(w_t), the usual
-variance of the second part is m = sum_t u_t' C u_t / R, which for a pair is 2 MS / R.
+effect of the seed does not cancel. Other systems say nothing new about it, since they have the same few seeds, so it
+keeps its R - 1 degrees of freedom. With C the covariance of the interactions of the K classes, and
+u_t = w_t - mean_t(w_t), the usual variance of the second part is m = sum_t u_t' C u_t / R. For a pair this is 2 MS / R.
 
 Legend: ... studies or nothing, T systems, R seeds, K classes of sentences.
 """
@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 PRIOR = 4
-"""The degrees of freedom that the block's variance counts for."""
+"""The degrees of freedom that the variance of the block has as a prior."""
 FEWEST_SYSTEMS = 4
-"""In a block whose systems share what is known of the variance over seeds."""
+"""The least number of systems of a block whose variance over seeds is moderated."""
 ROUNDING = 1e-12
 
 
@@ -61,9 +61,9 @@ def moderated(own: np.ndarray, usual: np.ndarray, seeds: int) -> np.ndarray:
 
 
 def suffices(systems: int, seeds: int, outputs: int) -> bool:
-    """Whether a block has enough systems, and more degrees of freedom than what they say counts for (`PRIOR`).
+    """Whether a block has enough systems, and at least as many degrees of freedom as its variance counts for (`PRIOR`).
 
-    Two seeds of four systems are too few: their intervals held the truth in 93.5 % of simulated studies.
+    Two seeds of four systems are too few: their intervals contained the true value in 93.5 % of simulated studies.
     """
     return seeds > 1 and systems >= FEWEST_SYSTEMS and outputs - systems - seeds + 1 >= PRIOR
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
 
-if TYPE_CHECKING:
-    pass
-
 LAST_PLACE = 10
-"""Sentences from this number on are one place."""
+"""Sentences with this number in their paragraph, or a higher one, count as one place."""
 
 
 def by_place(

@@ -41,8 +41,7 @@ def position_counts(matches: Matches) -> np.ndarray:
             for word in range(order):
                 for places in _places(side.starts + word, of_side[side.sentences]):
                     for column, weights in enumerate((side.matched, None)):
-                        counted = np.bincount(places, weights, TENTHS + WINDOWS)
-                        counts[number, order - 1, :, column] += counted / order
+                        counts[number, order - 1, :, column] += np.bincount(places, weights, TENTHS + WINDOWS) / order
     return counts
 
 

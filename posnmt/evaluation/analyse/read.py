@@ -1,4 +1,4 @@
-"""The first step of an analysis: all texts are read and checked, and what is counted in them is chosen."""
+"""The first step of an analysis: read and check all texts, and choose the units that are counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Files:
         references: of its translations by people; at least one.
         outputs: system name → its translation; NAME:SEED for several seeds of a system.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
-        scores: metric → output → file of its sentence scores, one number a line, from a program of their own.
+        scores: metric → output → file of sentence scores by another program, one number a line.
     """
 
     source: Path
@@ -85,11 +85,12 @@ class Read:
     """The texts of an analysis of N sentences.
 
     Attributes:
-        given: source, references and outputs as the files have them.
-        texts: source, first reference of each line, and outputs, those of swapped sources last; perhaps cut.
+        given: source, references and outputs as they are in the files.
+        texts: source, first reference of each line, and outputs, those of swapped sources last; cut into sentences if
+            that is asked for.
         references: of each line.
-        places: of paragraphs that were cut, the number of each line in its paragraph, from 0; None: they were not.
-        groups: system → its outputs, of systems with several seeds.
+        places: the number of each line in its paragraph, from 0, if paragraphs were cut; else None.
+        groups: system → its outputs, for systems with several seeds.
         systems: system → indices of its outputs.
         elsewhere: metric → its sentence scores from files.
         units: what is counted.

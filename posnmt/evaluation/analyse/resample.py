@@ -3,8 +3,8 @@
 A resample is a row of weights, one per sentence; a matrix product gives the sums of many resamples. The samples do not
 depend on the batch size, and sums of counts are exact, so that a seed gives the same figures on any machine.
 
-Callers limit BLAS to one thread: OpenBLAS's threads use busy waiting, with which these products took ten times the CPU
-time on a loaded machine, and more wall-clock time, too.
+Callers limit BLAS to one thread, because the threads of OpenBLAS wait in busy loops. With several threads on a loaded
+machine, these products took ten times the CPU time, and more wall-clock time, too.
 
 Legend: N sentences, M systems, K statistics, S samples, c samples per batch, G groups of sentences (bins).
 """
@@ -27,8 +27,8 @@ def bootstrap_sums(
 ) -> Iterator[np.ndarray]:
     """Sums over bootstrap samples: N sentences drawn with replacement (Efron 1979; Koehn 2004).
 
-    Samples are drawn from the full test set. The sum of a group is that of its sentences in the sample, so its size
-    varies as it would in another test set.
+    Samples are drawn from the whole test set. The sum of a group is that of its sentences in the sample, so the size of
+    the group varies as it would between test sets.
 
     Args:
         rows: `[N, M, K]` counts.
@@ -65,7 +65,7 @@ def half_sums(
 
     Args:
         rows, samples, seed, weights: as in `bootstrap_sums`.
-        beside: how many numbers the caller computes of each sample, which limit a batch likewise.
+        beside: number of values that the caller computes for each sample, which limits a batch, too.
 
     Yields:
         `[c, M, K]`; S samples in all.
@@ -82,9 +82,9 @@ def half_sums(
 class _Table:
     """Counts `[N, K]` for weighted sums.
 
-    float32 products take half the time of float64. As neither counts nor weights are negative, partial sums are never
-    larger than the result: if it is below `EXACT`, nothing was rounded. Columns of sentence scores from elsewhere,
-    which may be negative or fractions, are summed in float64.
+    float32 products take half the time of float64. Counts and weights are not negative, so partial sums are never
+    larger than the result: if that is below `EXACT`, nothing was rounded. Columns of sentence scores from other
+    programs, which may be negative or fractions, are summed in float64.
     """
 
     def __init__(self, counts: np.ndarray) -> None:

@@ -1,8 +1,8 @@
 """Systems trained with several seeds: mean and spread over seeds, and a significance test between systems.
 
-Outputs called NAME:SEED belong to the system NAME. The tests of `significance` ask whether two outputs
-would also differ on other sentences. The test here takes the test set as fixed, and asks whether two systems would also
-differ with other seeds.
+Outputs called NAME:SEED belong to the system NAME. The tests of `significance` ask whether two outputs would also
+differ on other sentences. The test here takes the test set as fixed, and asks whether two systems would also differ
+with other seeds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NORMAL = 10_000
 def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
     """System → the names of its outputs, for every system with at least two seeds: `a` → `a:1`, `a:2`.
 
-    The seed follows the last colon; a single `a:1` is a system of its own.
+    The seed follows the last colon. If there is only one such output, `a:1` is the name of a system.
 
     Raises:
         UserError: an output has the same name as a system with seeds.
@@ -172,7 +172,7 @@ def _spreads(scores: Sequence[dict[str, float | None]]) -> dict[str, dict[str, f
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance (n - 1); equal values have none, though their mean is rounded."""
+    """Mean and variance (n - 1); equal values have exactly 0, although their mean may be rounded."""
     if min(values) == max(values):
         return values[0], 0.0
     mean = math.fsum(values) / len(values)

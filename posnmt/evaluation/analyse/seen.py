@@ -1,4 +1,4 @@
-"""Test sentences that a system was trained on."""
+"""Test sentences that occur in training."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Seen:
     """How many sentences of a test text occur in a training text.
 
     Attributes:
-        sentences: of the test text, without those that are empty.
-        sources: whose source is a source of the training text.
-        pairs: whose source and a reference are a pair of it; None: its targets are not known.
+        sentences: number of sentences of the test text that are not empty.
+        sources: number of those whose source is in the training text.
+        pairs: number of those whose source and a reference are a pair of the training text; None if its targets are
+            not known.
         place: the file of the training text, or the folder of its store.
     """
 
@@ -42,7 +43,7 @@ class Seen:
 
 
 def training_store(run: Run) -> Path | None:
-    """The folder of the store that a run was trained on; None if it is not there any more."""
+    """The folder of the store that a run was trained on; None if it no longer exists."""
     from posnmt.data.prepare import store_folder
 
     try:
@@ -53,7 +54,7 @@ def training_store(run: Run) -> Path | None:
 
 
 def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Sequence[str]]) -> Seen:
-    """The test sentences whose subwords are those of training pairs in a store.
+    """The test sentences that have the same subwords as training pairs in a store.
 
     Args:
         folder: of the store.
@@ -73,7 +74,7 @@ def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Seq
 
 
 class Watch:
-    """Finds test sentences among the lines of a training text while they pass; blanks around a line do not count."""
+    """Finds test sentences among the lines of a training text as these are read; ignores blanks around a line."""
 
     def __init__(self, sources: Sequence[str], place: str) -> None:
         self._place = place
@@ -90,8 +91,7 @@ class Watch:
     @property
     def seen(self) -> Seen:
         """What was found."""
-        passed = sum(digest in self._passed for digest in self._sources)
-        return Seen(len(self._sources), passed, None, self._place)
+        return Seen(len(self._sources), sum(each in self._passed for each in self._sources), None, self._place)
 
 
 def _digest(line: str) -> bytes:

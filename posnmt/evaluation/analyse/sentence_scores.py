@@ -1,6 +1,6 @@
-"""Sentence scores from elsewhere, one number a line: a metric whose score of a corpus is their mean.
+"""Sentence scores by other programs, one number a line: a metric whose corpus score is their mean.
 
-COMET, MetricX, BLEURT and people's ratings come in this way, with intervals, tests and bins like any other metric.
+This is how COMET, MetricX, BLEURT and human ratings get intervals, tests and bins like any other metric.
 
 Legend: N sentences, M outputs.
 """
@@ -25,17 +25,17 @@ from posnmt.metrics.metric import Metric
 OPTION = "--scores"
 NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,39}")
 STEP = 2.0**-24
-"""Scores are rounded to multiples of it, whose sums are exact."""
+"""Scores are rounded to multiples of this number, whose sums are exact."""
 MOST = 10_000
 """The largest absolute value of a score: with larger ones, sums would not be exact."""
 FEWEST_SHOWN = 3
-"""Faults of one file that are named; the others are counted."""
+"""The number of faults in a file that are named; further ones are counted."""
 
 FIELDS = ("n", "name", "shares", "intervals")
 """Fields of `results.json` that stand beside the metrics."""
 
 Scores = dict[str, dict[str, Path]]
-"""Metric → output → the file of its sentence scores; an output of a swapped source is called NAME:SHARE."""
+"""Metric → output → file of its sentence scores; an output for a swapped source is called NAME:SHARE."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ReadScores:
     """The sentence scores of one metric.
 
     Attributes:
-        metric: their mean, with decimals that tell scores of this size apart.
+        metric: their mean, shown with enough decimals for scores of this size.
         statistics: for each output `[N, 2]`: the score, and 1.
         files: of the outputs.
         digests: of files that are pipes, as in `Findings`.
@@ -85,7 +85,7 @@ def parse_scores(pairs: Sequence[str]) -> Scores:
 
 
 def _metric_fault(metric: str) -> UserError | None:
-    """Why a metric with scores from elsewhere cannot have this name; None if it can."""
+    """Why a metric of another program cannot have this name; None if it can."""
     if not NAME.fullmatch(metric):
         what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
         return UserError(what, OPTION)

@@ -1,4 +1,4 @@
-"""What an analysis is asked for."""
+"""The settings of an analysis."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ class Settings:
         bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
-        trained_lengths: instead of these, shortest and longest source in the training of each output.
-        run: a run whose subwords count, whose training lengths are marked, and whose training text is searched for test
-            sentences, unless other settings say otherwise.
-        trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
-        trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
+        trained_lengths: instead of these two, shortest and longest source in the training of each output.
+        run: a run that determines the subwords, the training lengths that are marked, and the training text that is
+            searched for test sentences, unless other settings do.
+        trained_on: source text of the training; its lengths are the training lengths, and it is searched for test
+            sentences.
+        trained_store: folder of the store that a system was trained on, which is searched for test sentences.
         metrics: names, see `posnmt.metrics.registry.metric`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
             of the script of the reference.
         target_language, source_language: their codes, such as `ja`.
         completeness: whether to measure sentence ends, aligned source words and omitted sentences.
-        parallel: source and target of more aligned text, from which the lexicon of completeness is learned, too.
+        parallel: source and target of further aligned text, to learn the lexicon of completeness from.
         realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
-        judged: name of an output → a file with what people say of the completeness of its sentences.
-        lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
+        judged: name of an output → a file of human labels: whether its sentences are complete.
+        lower_is_better: metrics of other programs of which lower scores are better.
         resampling: of intervals and significance tests.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
@@ -84,7 +85,7 @@ class Settings:
         return [*faults, *language_faults(self.target_language), *self._completeness_faults()]
 
     def _completeness_faults(self) -> list[UserError]:
-        """Options that need `--completeness`."""
+        """The faults of options that need `--completeness`."""
         given = {"--parallel": self.parallel, OPTION: self.judged}
         return [
             UserError("only completeness reads it", option, "add --completeness, or leave it out")
@@ -97,11 +98,11 @@ DEFAULT = Settings()
 
 
 def with_run(settings: Settings, say: Callable[[str], None]) -> Settings:
-    """Settings with what a run, or a model of subwords, says of those that are open.
+    """Settings in which a run, or a subword model, determines what is not set.
 
     Args:
         settings: of an analysis.
-        say: called with a note where the training text of the run is not there any more.
+        say: called with a note if the training text of the run no longer exists.
 
     Raises:
         UserError: the run cannot be opened.

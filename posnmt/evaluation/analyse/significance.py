@@ -31,9 +31,9 @@ SAME = 1e-10
 def paired_bootstrap(scores: np.ndarray, metric: Metric, sentences: int) -> tuple[np.ndarray, np.ndarray]:
     """Koehn's (2004) paired bootstrap resampling.
 
-    Koehn reports how often one system beats the other over the samples. p is twice the share of samples in which the
-    system that wins more often does not win; one sample is added, so that p is never 0. The factor makes the test
-    two-sided, since the same samples decide which of the two is better.
+    Koehn reports in how many samples one system beats the other. Here, p is twice the share of samples in which the
+    system that wins more often does not win. One sample is added, so that p is never 0. The factor 2 makes the test
+    two-sided, since the same samples decide which system is the better one.
 
     Args:
         scores: `[S, M]` each system's score in each sample; all systems share the samples.
@@ -58,9 +58,9 @@ def paired_bootstrap(scores: np.ndarray, metric: Metric, sentences: int) -> tupl
 def approximate_randomisation(additive: Additive, samples: int, seed: int) -> dict[str, np.ndarray]:
     """Approximate randomisation (Riezler and Maxwell 2005).
 
-    In each sample, the two systems of a pair exchange the outputs of every sentence with probability 1/2. p is the
-    share of samples whose absolute difference of scores is at least the observed one, which counts as a sample. All
-    pairs exchange the same sentences.
+    In each sample, the two systems of a pair exchange their outputs of each sentence with probability 1/2. p is the
+    share of samples in which the scores differ at least as much as the observed ones do; the observation counts as a
+    sample. All pairs exchange the same sentences.
 
     Args:
         additive: N sentences of M systems.
@@ -85,11 +85,12 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
 
 
 def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sign test of Collins, Koehn and Kučerová (2005), in which each sentence's sign is that of a corpus score.
+    """The sign test of Collins, Koehn and Kučerová (2005), whose signs are those of changes of a corpus score.
 
-    One of two systems is the baseline. A sentence favours the other system if replacing the baseline's output of this
-    sentence improves the baseline's corpus score, and the baseline if it worsens the score; other sentences are ties,
-    and ignored. p is that of a binomial test. It depends on which of the two is the baseline: see `weaker`.
+    One of two systems is the baseline, and its output of one sentence is replaced by that of the other system. The
+    sentence favours the other system if this improves the corpus score, and the baseline if it worsens the score. Other
+    sentences are ties, which are ignored. p is that of a binomial test. It depends on which system is the baseline: see
+    `weaker`.
 
     Returns:
         p `[M, M]`, with the system of the row as the baseline; and the numbers of sentences that then favour the system
@@ -112,7 +113,7 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def weaker(p: np.ndarray, favour: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The outcome of the sign test that does not depend on the choice of the baseline: the weaker one.
+    """The weaker outcome of the sign test over both choices of the baseline, which depends on no choice.
 
     Args:
         p, favour: from `sign_test`.

@@ -1,4 +1,4 @@
-"""References that may be wrong: flagged, never deleted. A decision that both filters leave as it is, is robust.
+"""References that may be wrong: they are flagged, never deleted. A decision is robust if neither filter changes it.
 
 Legend: M models, N sentences.
 """
@@ -21,7 +21,7 @@ WORST = 0.05
 def unusual_ratios(losses: Losses) -> np.ndarray:
     """`[N]` whether ln(target / source subwords) is unusual for the source length.
 
-    It is if it is more than 2 x 1.4826 MAD from the median of its bin. A line without subwords on one side is, too.
+    It is unusual if it differs from the median of its bin by more than 2 x 1.4826 MAD, or if a side has no subwords.
     """
     known = (losses.source_lengths > 0) & (losses.target_lengths > 0)
     lines = np.arange(len(known))
@@ -40,7 +40,7 @@ def unusual_ratios(losses: Losses) -> np.ndarray:
 def worst_by_average(losses: Losses, share: float = WORST) -> np.ndarray:
     """`[N]` whether a sentence is among the `share` with the largest mean loss, averaged over the systems.
 
-    Every system counts once, whatever the number of its seeds, so that the choice favours none.
+    Every system has the same weight, whatever the number of its seeds, so that the choice favours no system.
     """
     sentences = len(losses.documents)
     counts = np.bincount(losses.sentence, minlength=sentences)

@@ -1,4 +1,4 @@
-"""Signs that the texts of an analysis are not what they should be: shifted lines, exchanged files, copied lines."""
+"""Signs that something is wrong with the texts of an analysis: shifted lines, exchanged files, copied lines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from posnmt.data.suspicions import COPIES, MARGIN, likeness
 from posnmt.evaluation.analyse.inputs import Text, once
 
 FEW = 20
-"""Lines of a text from which on its language can be told from another one, and copied lines are counted."""
+"""The least number of lines of a text to tell its language from another one, and to count copied lines."""
 
 
 def warnings(texts: Sequence[Text]) -> list[str]:
     """Sentences about references and outputs that are shifted, and outputs that are in another order or copied.
 
-    A reference is compared with the source, and an output with the first reference that is not shifted, or else with
-    the source.
+    A reference is compared with the source. An output is compared with the first reference that is not shifted; if all
+    are shifted, with the source.
 
     Args:
         texts: the source, the references, then the outputs.

@@ -1,7 +1,7 @@
-"""What is counted in texts of any script: the words of BLEU, and words or characters in TER and in lengths.
+"""The units that are counted in texts of any script: the words of BLEU, and words or characters for TER and lengths.
 
-Text without blanks between words, such as Japanese, Chinese or Thai, is one long word to a tokeniser that expects
-blanks, and scores of such words rank systems by chance.
+A tokeniser that expects blanks takes text without blanks between words, such as Japanese, Chinese or Thai, for one long
+word, and scores of such words rank systems by chance.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from posnmt.metrics.registry import metric
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
 BLANKS_ONLY = ("13a", "intl", "none")
-"""Tokenisers that take text without blanks, between two signs of punctuation, for one word."""
+"""Tokenisers that take all text without blanks between two punctuation marks for one word."""
 
 _COUNTED = {"none": "words between blanks", "char": "characters"}
 
 
 @dataclass(frozen=True)
 class Units:
-    """What is counted.
+    """The units that are counted.
 
     Attributes:
         bleu_tokenizer: sacreBLEU's tokeniser, for BLEU and for BLEU by position.
         ter_characters: whether TER counts characters instead of words.
         source, target: the units of length of sources, and of outputs and references.
-        reasons: sentences that say why.
-        warnings: sentences about measures that mean little.
+        reasons: sentences that explain the choice.
+        warnings: sentences about measures that mean little for these texts.
     """
 
     bleu_tokenizer: str
@@ -63,7 +63,7 @@ def choose_units(
     target_language: str | None = None,
     fewer: int = 0,
 ) -> Units:
-    """What is counted in some texts, by their script where the settings leave it open.
+    """The units of some texts: those of the settings, or else those that suit the script.
 
     Args:
         texts: the source, the references, then the outputs.
@@ -105,7 +105,7 @@ def choose_units(
 def _by_character(
     source: Writing, target: Writing, metrics: Sequence[Metric], of_source: str, of_target: str
 ) -> Iterator[str]:
-    """What counts characters, in sentences."""
+    """Sentences about what is counted in characters."""
     if target.counts_characters:
         what = [each.title for each in metrics if each.counts_words]
         what += ["lengths"] if of_target == "characters" else []
@@ -116,7 +116,7 @@ def _by_character(
 
 
 def _several(texts: Sequence[Text], fewer: int) -> Iterator[str]:
-    """A sentence about several references, of which some lines have fewer."""
+    """A sentence about several references, if there are several."""
     if (references := sum(text.system is None for text in texts) - 1) > 1:
         gaps = f" ({fewer:,} of {len(texts[0].lines):,} lines have fewer)" if fewer else ""
         first = "the first one of each line" if fewer else "the first one"

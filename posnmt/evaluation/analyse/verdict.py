@@ -1,6 +1,6 @@
-"""What an analysis says in words: which system leads, at the lengths of training and beyond them.
+"""The outcome of an analysis in words: which system leads, on trained lengths and beyond them.
 
-All sentences beyond the trained lengths are one group, so that nobody picks the bin that suits him.
+All sentences beyond the trained lengths form one group, so that nobody can pick a favourable bin.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.significance import SAME, approximate_randomisation, corrected
 
 CHANCE = 0.05
-"""The p-value from which a difference may be chance."""
+"""A difference with this p-value or a higher one may be due to chance."""
 
 MOST_NAMED = 5
-"""Other systems up to which each is named."""
+"""Up to this number of other systems, each is named."""
 
 
 def verdict(
@@ -125,7 +125,7 @@ def _sentence(group: dict[str, Any], title: str, unit: str, several: bool) -> st
 
 
 def _apart(best: str, worse: list[str], scores: dict[str, float]) -> dict[str, str]:
-    """All scores, with as many of one to three decimals as tell those that are clearly worse from the best."""
+    """All scores, with one to three decimals: as many as distinguish the clearly worse ones from the best."""
     for decimals in (1, 2, 3):
         shown = {name: f"{score:.{decimals}f}" for name, score in scores.items()}
         if all(shown[name] != shown[best] for name in worse):
@@ -134,7 +134,7 @@ def _apart(best: str, worse: list[str], scores: dict[str, float]) -> dict[str, s
 
 
 def _listed(items: list[str], many: str = "others") -> str:
-    """Some items as a list in words; their number where there are `many`."""
+    """Some items as a list in words; if there are too many, their number and the word `many`."""
     if len(items) > MOST_NAMED:
         return f"{len(items)} {many}"
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]

@@ -1,7 +1,7 @@
 """Where a subword stands relative to the lengths of training: zones, bins, and how many sentences support a figure.
 
-Exposure e(p) is the share of training pairs that have a subword at position p, so that what training thins out can be
-told from what it never had. Legend: T subwords, N sentences, P positions.
+Exposure e(p) is the share of training pairs that have a subword at position p. It distinguishes positions that are rare
+in training from those that never occur. Legend: T subwords, N sentences, P positions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from posnmt.evaluation.analyse.bins import Bin
 ZONES = ("dense", "sparse", "beyond")
 DENSE, SPARSE, BEYOND = range(3)
 LEAST_DENSE = 0.1
-"""The exposure from which training counts as dense."""
+"""The least exposure of dense positions."""
 
 LEAST_REACHED = 0.001
-"""The exposure below which training counts as not reaching a place: one odd line of training can be far longer than
-anything that a model has learned."""
+"""Training does not reach a position with less exposure: a single odd line of training can be far longer than anything
+that a model has learned."""
 
 WIDTH = 10
 """Of the bins, in subwords."""
@@ -28,13 +28,13 @@ WIDTH = 10
 
 @dataclass(frozen=True)
 class Support:
-    """What a figure rests on.
+    """The amount of text that a figure rests on.
 
     Attributes:
-        sentences: that have a subword there.
-        documents: of these sentences.
-        effective: G* = (sum of w_g)^2 / sum of w_g^2, w_g the subwords of document g: the number of documents of equal
-            size that would say as much; 0 without any.
+        sentences: number of sentences with a subword there.
+        documents: number of documents of these sentences.
+        effective: G* = (sum of w_g)^2 / sum of w_g^2, where w_g are the subwords of document g: the number of documents
+            of equal size that would say as much; 0 without documents.
     """
 
     sentences: int
@@ -53,7 +53,7 @@ class Support:
 
     @property
     def status(self) -> str:
-        """`decided`: enough to decide; `pale`: enough to show; `few`: neither."""
+        """`decided`: enough to decide something; `pale`: enough to be shown; `few`: too little for both."""
         if self.sentences >= 100 and self.documents >= 20 and self.effective >= 10:
             return "decided"
         return "pale" if self.sentences >= 50 and self.documents >= 10 else "few"
@@ -82,14 +82,14 @@ def zones_of(exposure: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def longest_reached(exposure: np.ndarray) -> int:
-    """The greatest length that enough of training has; it reaches position p if p is below this."""
+    """The greatest length that training reaches; it reaches position p if p is below this length."""
     return int((exposure >= LEAST_REACHED).sum())
 
 
 def merged_bins(places: np.ndarray, support: Callable[[np.ndarray], str], start: int = 0) -> list[Bin]:
-    """Bins of `WIDTH` places each, merged downwards until each has a status above `few`.
+    """Bins of `WIDTH` places, each merged with the bins below it until its status is above `few`.
 
-    The lowest, which has none below it, is merged with the one above. Places below `start` are in no bin.
+    The lowest bin has none below it and is merged with the bin above. Places below `start` are in no bin.
 
     Args:
         places: `[T]` of each subword.

@@ -1,1 +1,1 @@
-"""From the results of an analysis to figures and a page that a person reads."""
+"""Show the results of an analysis: tables, figures and a page."""

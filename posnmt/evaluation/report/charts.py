@@ -1,7 +1,7 @@
 """The data of a report's figures: one value of every system at each position of an axis.
 
-A figure, its table on the page, its LaTeX table and its CSV file are made from the same `Chart`. Several seeds of a
-system are one curve, their mean. A system has the same number, and thus the same colour and marker, in all charts.
+A figure, its table on the page, its LaTeX table and its CSV file are made from the same `Chart`. A system with several
+seeds is one curve, their mean. A system has the same number in all charts, and thus the same colour and marker.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Curve:
         number: of the system, from 0; -1 is the reference.
         values: one for each position of the chart; None where nothing can be measured.
         intervals: for each value (lower, upper) or None; with several seeds, the lowest and highest seed.
-        outputs: for each value, of how many outputs it is the mean; default: one.
+        outputs: for each value the number of outputs that it is the mean of; default: one.
     """
 
     name: str
@@ -59,19 +59,19 @@ class Curve:
 
     @property
     def seeds(self) -> int:
-        """Of how many outputs its values are means, at most."""
+        """The largest number of outputs that one of its values is the mean of."""
         return max(self.outputs, default=1)
 
     @property
     def seeds_shown(self) -> str:
-        """The same in words, `1 to 3` where the values differ in it."""
+        """The number of seeds of its values in words: `3`, or `1 to 3` if it differs between values."""
         fewest = min(filter(None, self.outputs), default=1)
         return f"{self.seeds}" if fewest == self.seeds else f"{fewest} to {self.seeds}"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one measure, on shared axes; `title`: default the measure, and what is better."""
+    """Curves of one measure, on shared axes; `title`: default the measure, and which direction is better."""
 
     measure: Measure
     curves: Sequence[Curve]
@@ -92,19 +92,21 @@ class Chart:
         title: of the figure.
         axis: label of the horizontal axis.
         labels: of the positions on the horizontal axis.
-        panels: of lines, one below the other; else small multiples with the same axes.
-        kind: `lines`; `histogram`, of the reference and one system a panel; `whiskers`, of one system a panel; `heat`,
-            in which a curve is a row of cells.
+        panels: one below the other for `lines`, else small multiples with the same axes.
+        kind: `lines`; `histogram`, with the reference and one system in each panel; `whiskers`, with one system in each
+            panel; `heat`, in which a curve is a row of cells.
         places: coordinates of the positions; None: equally spaced.
-        logarithmic: whether the axis of the places is.
-        counts: heading, and the number of sentences or words at each position; drawn below the labels if it is `n`.
+        logarithmic: whether the axis of the places is logarithmic.
+        counts: a heading, and the number of sentences or words at each position; drawn below the labels if the heading
+            is `n`.
         training: for each position, whether its lengths occur in training; None: unknown.
-        trained: what occurs in training or not, for the legend.
-        unreached: the legend's words for positions that too little of training reaches, where `training` marks these.
-        squared: of kind `heat`, whether rows are the positions of columns, so that `training` marks both.
+        trained: for the legend, the word for what occurs in training, such as `length`.
+        unreached: for the legend, the words for positions that too little of training reaches, where `training` marks
+            these.
+        squared: for `heat`, whether rows have the same positions as columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
-        undecided: positions whose values decide nothing, and why, for the legend; None: those of few sentences.
+        undecided: positions whose values decide nothing, and the reason for the legend; None: those of few sentences.
     """
 
     name: str
@@ -126,7 +128,7 @@ class Chart:
 
     @property
     def heading(self) -> str:
-        """What stands above small multiples, whose panels are titled by system; empty for lines."""
+        """The title above small multiples, whose panels are titled by system; empty for lines."""
         measure = self.panels[0].measure
         return {"whiskers": self.title, "histogram": f"{measure.title} ({measure.better})"}.get(self.kind, "")
 
@@ -140,7 +142,7 @@ class Chart:
         return f"{kind}: {self.title}, {self._extent()}. Its data are {where}."
 
     def _extent(self) -> str:
-        """What the figure is of, for the alternative text: its curves, or its largest cell."""
+        """The content of the figure for the alternative text: its curves, or its largest cell."""
         if self.kind != "heat":
             return f"of {', '.join(dict.fromkeys(curve.name for _, curve in self.columns()))}"
         cells = [
@@ -157,7 +159,7 @@ class Chart:
 
     @property
     def few(self) -> list[int]:
-        """The positions of so few sentences that their values say little."""
+        """The positions with too few sentences for their values to say much."""
         if self.undecided is not None:
             return list(self.undecided[0])
         heading, counts = self.counts or ("", [])
@@ -170,12 +172,12 @@ class Chart:
 
     @property
     def tabled(self) -> bool:
-        """Whether a page has its values in a table; those of large heat maps are in a file alone."""
+        """Whether a page has its values in a table; those of large heat maps are only in a file."""
         cells = len(self.labels) * sum(len(panel.curves) for panel in self.panels)
         return self.kind != "heat" or cells <= MOST_CELLS
 
     def columns(self) -> list[tuple[Panel, Curve]]:
-        """Every curve once with its panel: the reference stands in all panels of a histogram."""
+        """Every curve with its panel, only once, although the reference is in all panels of a histogram."""
         return list(
             {
                 (panel.measure, curve.number, curve.name): (panel, curve)
@@ -185,7 +187,7 @@ class Chart:
         )
 
     def tip(self, panel: Panel, curve: Curve, place: int) -> str:
-        """What a point shows, with its interval and n."""
+        """The text of a point: its value, with interval and n."""
         count = f", n = {self.counts[1][place]:,}" if self.counts else ""
         shown = _cell(panel.measure, curve, place)
         return (
@@ -222,7 +224,7 @@ class Chart:
         return Grid([*counts, *training, *heads], rows, corner=f"{self.axis[0].upper()}{self.axis[1:]}", ordered=True)
 
     def by_curve(self) -> Grid:
-        """A row for each curve, a column for each position; intervals as text only where they are what is drawn."""
+        """A row for each curve, a column for each position; intervals are text only in charts of kind `whiskers`."""
         panel = self.panels[0]
         about = [f"n = {count:,}" for count in self.counts[1]] if self.counts else [""] * len(self.labels)
         rows = []
@@ -330,7 +332,7 @@ def swap_chart(results: dict[str, Any], lines: Sequence[Line], metric: str) -> C
 def _swap_curves(
     results: dict[str, Any], lines: Sequence[Line], metric: str, shares: Sequence[float]
 ) -> Iterable[Curve]:
-    """A curve for each system, or for each of its seeds if they have different shares."""
+    """A curve for each system, or for each of its seeds if these have different shares."""
     by_name = {curve["name"]: curve for curve in results["swap"]}
     spare = len(results["systems"])
     for line in lines:
@@ -378,9 +380,9 @@ def _position_chart(results: dict[str, Any], lines: Sequence[Line], kind: str) -
 def _distributions(results: dict[str, Any], lines: Sequence[Line]) -> list[Chart]:
     """Histograms of output and reference lengths by bin of source length (Neishi and Yoshinaga 2019, Figure 5).
 
-    With more than `MOST_DISTRIBUTIONS` bins, those beyond training are preferred, then those with the longest sources.
-    As in the paper, the bins of the longest sources within training and of the shortest beyond it are opened; without
-    trained lengths, that of the longest sources.
+    If there are more than `MOST_DISTRIBUTIONS` bins, those beyond training are preferred, then those with the longest
+    sources. As in the paper, two bins are opened: that of the longest sources within training, and that of the shortest
+    beyond it. If trained lengths are not known, the bin of the longest sources is opened.
     """
     bins, distributions = results["bins"], results["length_distributions"]
     filled = [number for number, distribution in enumerate(distributions) if distribution]
@@ -423,8 +425,7 @@ def distribution_chart(results: dict[str, Any], lines: Sequence[Line], number: i
     panels = []
     for line in lines:
         counts = [_summed(distribution["systems"][row], together) for row in line.outputs]
-        curve = _joined(line, counts, None)
-        panels.append(Panel(measure, [reference, curve], line.name))
+        panels.append(Panel(measure, [reference, _joined(line, counts)], line.name))
     return Chart(
         name=f"output-lengths-{each['first']}-{'and-more' if each['last'] is None else each['last']}",
         title=f"Output lengths for {sources} (n={each['n']}{known})",
@@ -443,13 +444,13 @@ def _summed(counts: Sequence[int], together: int) -> list[int]:
 
 
 def _joined(line: Line, values: Sequence[Sequence[float | None]], intervals: Sequence[Interval] | None = None) -> Curve:
-    """The curve of one system: of a single output, or the mean, lowest and highest of several."""
+    """The curve of one system: of a single output, or the mean of several with the lowest and the highest."""
     ends = intervals or [None] * len(values[0])
     return curve_through(line.name, line.number, zip(zip(*values, strict=True), ends, strict=True))
 
 
 def curve_through(name: str, number: int, points: Iterable[tuple[Sequence[float | None], Interval]]) -> Curve:
-    """A curve from the values of all seeds at each position; the interval counts where there is a single seed."""
+    """A curve from the values of all seeds at each position; where there is a single seed, with the given interval."""
     values: list[float | None] = []
     ends: list[Interval] = []
     outputs = []

@@ -16,7 +16,7 @@ from posnmt.evaluation.report.significance import show_p
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows.
+    """The omitted sentences on the page.
 
     Attributes:
         sheet: the table.
@@ -28,13 +28,13 @@ class Shown:
 
 
 def shown(results: dict[str, Any], complete: Completeness, texts: Sequence[Text], with_texts: bool) -> Shown:
-    """What the page shows of completeness.
+    """The omitted sentences as the page shows them.
 
     Args:
         results: of `posnmt.evaluation.analyse.analyse.analyse`.
         complete: from the same analysis.
         texts: source, reference and outputs.
-        with_texts: whether the page may hold sentences.
+        with_texts: whether the page may contain sentences.
     """
     worst = []
     systems = results["completeness"]["systems"] if with_texts else []

@@ -13,19 +13,13 @@ from posnmt.evaluation.report.charts import lines_of
 from posnmt.evaluation.report.examples import Examples
 from posnmt.evaluation.report.figures.canvas import SERIES
 from posnmt.evaluation.report.measures import metrics_of, presentations
-from posnmt.metrics.measure import Measure
 from posnmt.metrics.metric import Metric
 
-# Parts of a page's script, in order: what all pages have, and what that of an analysis has besides.
+# Parts of a page's script, in order: those of all pages, and the further ones of the page of an analysis.
 SHARED = ("report.js", "tables.js")
 SCRIPTS = (*SHARED, "tested.js", "baseline.js", "difference.js", "examples.js", "browser.js")
 # zlib's default: the highest level takes several times as long, and saves 5 %.
 LEVEL = 6
-
-
-def tells_apart(measure: Measure) -> bool:
-    """Whether the example browser opens with the sentences in which systems differ most by a measure."""
-    return isinstance(measure, Metric) and measure.by_sentence
 
 
 def page_script(parts: Sequence[str] = SCRIPTS) -> str:
@@ -67,11 +61,12 @@ def interactive_parts(results: dict[str, Any], results_text: str, examples: Exam
         for row, system in enumerate(results["systems"])
     ]
     measures = presentations(results)
+    by_sentence = (name for name in metrics if isinstance(each := measures[name], Metric) and each.by_sentence)
     titles = [{"name": name, "title": measures[name].title, "shown": measures[name].decimals} for name in metrics]
     return {
         "packed_results": packed(results_text),
         "examples": examples,
         "sentence_metrics": metrics,
-        "disagreed": next((name for name in metrics if tells_apart(measures[name])), metrics[0]),
+        "disagreed": next(by_sentence, metrics[0]),  # the browser opens with sentences that differ most by it
         "packed_examples": packed(examples.text(systems, titles)) if examples and examples.numbers else "",
     }

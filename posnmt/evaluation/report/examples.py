@@ -19,7 +19,7 @@ from posnmt.evaluation.analyse.inputs import Text
 from posnmt.metrics.metric import Metric
 
 SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
-"""Whether all trainings saw a length, from its mark; None: some did."""
+"""Mark of a length → whether all trainings saw it; None: only some did."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Examples:
         numbers: `[E]` indices of the sentences, from 0, increasing.
         texts: `[E]` lists of source, reference and each system's output.
         lengths: `[E]` of the sources, in the unit of the analysis.
-        seen: `[E]` whether sources of that length occur in training; None: only in that of some systems, or unknown.
-        scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
+        seen: `[E]` whether sources of that length occur in training; None: only in the training of some systems. None
+            altogether if the trained lengths are not known.
+        scores: metric → `[M][E]` as integers, which count the decimal after the last one shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
         languages: codes of the source's and the reference's language, None where they are unknown; browsers
             choose the shapes of Chinese characters by them.
@@ -127,5 +128,5 @@ def parse_examples(text: str) -> int | None:
 
 
 def _integers(scores: np.ndarray, metric: Metric) -> list[list[int]]:
-    """Scores `[M, E]` as integers, with one decimal more than the page shows."""
+    """Scores `[M, E]` as integers, which count the decimal after the last one that the page shows."""
     return np.rint(scores * 10 ** (metric.decimals + 1)).astype(int).tolist()

@@ -1,6 +1,6 @@
 """Tables of a report, independent of the output format: the page, LaTeX and CSV are made from the same `Sheet`.
 
-Cells hold a figure with what qualifies it; in the report of a study, also the one that a paper published.
+A cell has a figure, and what qualifies it; in the report of a study also the published figure.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Cell:
 
     Attributes:
         own: ours as text, or a word such as "failed" if it is missing.
-        spread: over several seeds, or its interval, as text; in a matrix of significance the p-value.
+        spread: over several seeds, or the interval, as text; in a matrix of significance the p-value.
         sign: mark of a significant difference from a baseline.
         ratio, published_ratio: to the figure in the first row, as text; of ours and of the published one.
         published: the published figure as text.
         note: footnote.
         training: whether its lengths occur in training: `seen`, `partly unseen`, `unseen`; None: not by length.
-        few: whether it is of so few sentences that it says little.
+        few: whether it rests on too few sentences to say much.
         absent: whether `own` is a word that says why there is no figure.
         mean, deviation: ours in full precision; None if there is none.
         seeds: number of seeds.
@@ -69,7 +69,7 @@ class Row:
         label: its first cell.
         cells: the others.
         heading: a subheading above it.
-        series: the number of the system that it shows, for its colour in figures; None: none.
+        series: the number of its system, for the colour in figures; None: it has no colour.
     """
 
     label: str
@@ -87,8 +87,8 @@ class Grid:
         rows: below.
         title: distinguishes the grids of a table.
         corner: heads the row labels.
-        ordered: whether the rows have an order of their own, as bins of length have, which is not that of their labels.
-        matrix: whether the columns are the systems of the rows, and cells say how one stands to the other.
+        ordered: whether the rows have an order of their own, such as bins of length, which is not that of their labels.
+        matrix: whether rows and columns are the same systems, and cells compare them.
     """
 
     heads: Sequence[Head]
@@ -122,7 +122,7 @@ class Sheet:
         caption: text.
         grids: from top to bottom.
         legend: sentences below the table.
-        about_few: what figures in parentheses are of.
+        about_few: the explanation of figures in parentheses.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Sheet:
 
 
 def dashed(text: str) -> str:
-    """A text with en dashes in ranges of numbers, such as 10-19 and 60-, and names such as t5-base as they are."""
+    """A text with en dashes in ranges of numbers, such as 10-19 and 60-, but not in names such as t5-base."""
     return re.sub(r"(?<![\w.-])(\d[\d,]*)-(?![^\W\d])", "\\1\N{EN DASH}", text)
 
 

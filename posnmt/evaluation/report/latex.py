@@ -64,7 +64,7 @@ class Cell:
 class Block:
     """One tabular: heading rows, in which spanning cells are underlined, and the body; all texts are LaTeX.
 
-    The first column is text, left-aligned and wrapped if it is long; the others are figures, aligned by `align`.
+    The first column is text: left-aligned, and wrapped if it is long. Other columns are figures, aligned by `align`.
     """
 
     heading: Sequence[Sequence[Cell]]

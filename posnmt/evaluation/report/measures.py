@@ -1,4 +1,4 @@
-"""The measures in the results of an analysis: how they are shown, in which order, and which direction is better."""
+"""The measures in the results of an analysis: their presentation, their order, and which direction is better."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posnmt.metrics.registry import METRICS
 
 
 def presentations(results: dict[str, Any]) -> dict[str, Measure]:
-    """How each measure of the results is presented, in order: metrics, those with scores from elsewhere, lengths."""
+    """Measure → its presentation, in order: metrics, completeness, metrics of other programs, lengths."""
     elsewhere = {
         name: Metric(name, higher=about["higher_is_better"], decimals=about["decimals"])
         for name, about in results["settings"].get("scores", {}).items()
@@ -22,7 +22,7 @@ def presentations(results: dict[str, Any]) -> dict[str, Measure]:
 
 
 def measures_of(results: dict[str, Any]) -> list[str]:
-    """The measures in the results in the order of presentation, from the main metric on: the first one requested."""
+    """The measures in the results: first the main metric, the first one requested, then the others in order."""
     held = [name for name in presentations(results) if name in results["systems"][0]["overall"]]
     main = results["settings"]["metrics"][0]
     return [main, *(name for name in held if name != main)]
@@ -34,7 +34,7 @@ def metrics_of(results: dict[str, Any]) -> list[str]:
 
 
 def higher_is_better(measure: str, results: dict[str, Any]) -> bool | None:
-    """Whether higher values of a measure are better; None for measures of length, whose ideal lies between."""
+    """Whether higher values of a measure are better; None for measures of length, which may be too high or too low."""
     return presentations(results)[measure].higher
 
 

@@ -56,7 +56,7 @@ def render(
         results_text: the text of results.json, which can be saved from the page.
         examples: the sentences of the example browser, if any.
         complete: omitted sentences, if they were looked for.
-        likelihood: of references by position, if it is given; with names of its own.
+        likelihood: likelihood of references by position, if it was given; its names are unique on the page.
     """
     lines = lines_of(results)
     return page(
@@ -142,8 +142,8 @@ def inline_figures(charts: Iterable[Chart], drawings: Mapping[str, Drawing]) -> 
 def inline_svg(drawing: Drawing, prefix: str, alternative: str) -> str:
     """Convert a figure to an element of a page.
 
-    Its ids get a `prefix`, so that several figures can share a page; its colours become variables of the style sheet;
-    it fills the available width; each point gets a circle with its text; `alternative` is for screen readers.
+    Its ids get a `prefix`, so that several figures can share a page. Its colours become variables of the style sheet.
+    It fills the available width. Each point gets a circle with its text. `alternative` is for screen readers.
     """
     root = ElementTree.fromstring(drawing.svg)  # noqa: S314  drawn here
     for element in root.iter():

@@ -1,4 +1,4 @@
-"""The tables of an analysis: the page and LaTeX are made from them; CSV files in full are made by `tables`."""
+"""The tables of an analysis on the page and in LaTeX; `tables` makes the CSV files, which have all figures."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def output_cell(results: dict[str, Any], output: int, measure: str) -> Cell:
 
 
 def by_length(results: dict[str, Any], charts: Sequence[Chart]) -> Sheet:
-    """Rosendahl et al. (2019), Table 2: a row for each system, the main metric and TER side by side in each bin."""
+    """A row for each system, the main metric and TER side by side in each bin (Rosendahl et al. 2019, Table 2)."""
     names = metrics_of(results)
     chosen = [presentations(results)[name] for name in dict.fromkeys([names[0], *(["ter"] if "ter" in names else [])])]
     grids = [chart.by_curve() for chart in charts if chart.panels[0].measure in chosen]

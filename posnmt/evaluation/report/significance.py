@@ -1,4 +1,4 @@
-"""Tests of significance as tables: the marks of every pair of outputs, and what to make of tests that disagree."""
+"""Tests of significance as tables: the marks of every pair of outputs, and explanations where tests disagree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TESTS = {
 }
 """Test → its name, in the order of presentation."""
 MOST_EXPLAINED = 5
-"""Pairs of systems on which tests disagree, up to which each is explained."""
+"""The maximum number of pairs on which tests disagree that are explained one by one."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _tested(results: dict[str, Any], metric: str, test: str, names: Sequence[str
 
 
 def levels(results: dict[str, Any]) -> str:
-    """What the marks mean, and for what p is corrected."""
+    """A sentence about the meaning of the marks and the correction of p."""
     strong, weak = results["significance"]["levels"] if results["significance"] else (0.01, 0.05)
     marks = f">> better and << worse with p < {strong}, > and < with p < {weak}, ~ neither"
     correction = results["settings"]["correction"]
@@ -84,7 +84,7 @@ def levels(results: dict[str, Any]) -> str:
 
 
 def floor(test: str, samples: int) -> float:
-    """The smallest p that a test can give with this number of samples; 0: there is none."""
+    """The smallest p that a test can give with this number of samples; 0 if there is no such limit."""
     return {"paired_bootstrap": 2.0, "approximate_randomisation": 1.0}.get(test, 0.0) / (1 + samples)
 
 
@@ -94,7 +94,7 @@ def show_p(p: float, corrected: float, smallest: float = 0.0) -> str:
     Args:
         p: without correction.
         corrected: the value that is shown.
-        smallest: that the test can give: the true p may be below it.
+        smallest: the smallest p that the test can give; the true p may be below it.
     """
     if corrected < 0.0001:
         return "< 0.0001"
@@ -104,9 +104,9 @@ def show_p(p: float, corrected: float, smallest: float = 0.0) -> str:
 
 
 def explained(results: dict[str, Any]) -> list[str]:
-    """Sentences on pairs of outputs of which the sign test favours the one with the worse score; empty without any.
+    """Sentences about pairs of outputs where the sign test favours the one with the worse score.
 
-    Only pairs are named of which the sign test or the paired bootstrap finds a difference.
+    Only pairs are listed for which the sign test or the paired bootstrap finds a difference.
     """
     return _listed(
         results,
@@ -117,7 +117,7 @@ def explained(results: dict[str, Any]) -> list[str]:
 
 
 def contested(results: dict[str, Any]) -> list[str]:
-    """Sentences on pairs of outputs of which the sign test's outcome depends on the baseline; empty without any."""
+    """Sentences about pairs of outputs where the outcome of the sign test depends on the choice of the baseline."""
     return _listed(
         results,
         _by_baseline,
@@ -129,7 +129,7 @@ def contested(results: dict[str, Any]) -> list[str]:
 def _listed(
     results: dict[str, Any], of_metric: Callable[[dict[str, Any], str], Iterator[tuple[float, str]]], why: str
 ) -> list[str]:
-    """Sentences on pairs of outputs, and then why; empty without any. Of a metric, the smallest p comes first."""
+    """Sentences about pairs of outputs, those of each metric by increasing p, and then why; empty without pairs."""
     tested = (results["significance"] or {"metrics": {}})["metrics"]
     pairs = [
         sentence
@@ -144,7 +144,7 @@ def _listed(
 
 
 def _opposed(results: dict[str, Any], metric: str) -> Iterator[tuple[float, str]]:
-    """p and a sentence on each pair of outputs of which the sign test favours the one with the worse score."""
+    """p and a sentence for each pair of outputs where the sign test favours the one with the worse score."""
     entry, systems = results["significance"]["metrics"][metric], results["systems"]
     tests, shown = entry["tests"], presentations(results)[metric]
     direction = 1 if higher_is_better(metric, results) else -1
@@ -168,7 +168,7 @@ def _opposed(results: dict[str, Any], metric: str) -> Iterator[tuple[float, str]
 
 
 def _by_baseline(results: dict[str, Any], metric: str) -> Iterator[tuple[float, str]]:
-    """p and a sentence on each pair of outputs of which the two baselines find different things.
+    """p and a sentence for each pair of outputs where the two choices of the baseline have different outcomes.
 
     These p are not corrected for the number of pairs.
     """
@@ -190,7 +190,7 @@ def _by_baseline(results: dict[str, Any], metric: str) -> Iterator[tuple[float, 
 
 
 def _apart(shown: Measure, scores: Sequence[float]) -> list[str]:
-    """Two scores, with up to three decimals more than usual if these tell them apart."""
+    """Two scores, with up to three more decimals than usual if these are needed to distinguish them."""
     for more in range(4):
         texts = [replace(shown, decimals=shown.decimals + more).show(score) for score in scores]
         if texts[0] != texts[1]:
@@ -205,7 +205,7 @@ def _equals(p: float) -> str:
 
 
 def agreed(results: dict[str, Any], metric: str, test: str, ones: Sequence[int], others: Sequence[int]) -> str | None:
-    """The mark of one system against another, as far as all pairs of their seeds agree on it.
+    """The mark of one system against another that holds for all pairs of their seeds.
 
     Args:
         results: of an analysis.

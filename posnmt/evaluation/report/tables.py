@@ -1,4 +1,4 @@
-"""The results as tables, and as CSV files in full precision, where missing values are empty cells."""
+"""The results as tables, and as CSV files in full precision; missing values are empty cells."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ def place_faults(out: Path) -> list[UserError]:
 def write(
     analysis: Analysis, out: Path, examples: int | None = None, likelihood: LikelihoodReport | None = None
 ) -> None:
-    """Draw all figures, then write all files; CSV files of an earlier analysis that would be empty now are removed.
+    """Draw all figures, then write all files; remove CSV files of an earlier analysis that would now be empty.
 
     Args:
         analysis: the results.
         out: the folder, created if it does not exist.
         examples: number of evenly spaced sentences in the page's example browser; None: all, 0: none.
-        likelihood: of references by position, shown as well.
+        likelihood: likelihood of references by position, which is shown, too; None: there is none.
 
     Raises:
         UserError: the files cannot be written.
@@ -85,10 +85,10 @@ def write(
 
 
 def write_files(files: Mapping[str, bytes], out: Path) -> None:
-    """Write the files of a report, by their paths inside its folder; a folder that it creates is removed on failure.
+    """Write the files of a report, by their paths inside its folder; on failure, remove the folder if it is new.
 
     Raises:
-        UserError: they cannot be written; earlier files are as they were.
+        UserError: they cannot be written; earlier files are unchanged.
     """
     new = not out.exists()
     try:
@@ -101,7 +101,7 @@ def write_files(files: Mapping[str, bytes], out: Path) -> None:
 
 
 def _write(files: Mapping[str, bytes], out: Path) -> None:
-    """Write all files of a folder, and then put them in their places, so that a full disk changes no earlier ones."""
+    """Write all files, and then move them into place, so that a full disk changes no earlier files."""
     folders = {Path(name).parent for name in files}
     for folder in folders:
         (out / folder).mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What the position parts of trained models do: as values, and drawn on a page."""
+"""Measure what the position parts of trained models do, and draw it on a page."""

@@ -1,12 +1,13 @@
-"""Charts by distance: attention, what is added to the logits, and the tokens that a scheme counts.
+"""Charts by distance: attention, terms that are added to the logits, and the tokens that a scheme counts.
 
-Each has the mean of every run in one chart, and a heat map of each run with a row for each head.
+One chart has the means of all runs; each run also has a heat map with a row for each head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +46,9 @@ def attention(shown: Sequence[Shown]) -> Section:
 
 
 def logits(shown: Sequence[Shown]) -> Section:
-    """Biases that do not depend on the words, and the mean of what does."""
-    title, groups = "What positions add to the logits", []
-    for each in shown:
-        charts = [bias_chart(each, bias, side) for side in SIDES if (bias := each.stack(side).bias) is not None]
-        groups += [Group(f"{each.name}: bias by distance", charts)] if charts else []
+    """Biases, which do not depend on the words, and the means of terms that do."""
+    title = "What positions add to the logits"
+    groups = _of_each_run(shown, "bias", bias_chart, "bias by distance")
     for side in SIDES:
         values = {each.number: _beyond_bias(each, side) for each in shown}
         groups += _groups(shown, values, "logits", f"Mean added to the logits, {side}", LOGIT, side)
@@ -67,21 +66,27 @@ def logits(shown: Sequence[Shown]) -> Section:
 
 def counted(shown: Sequence[Shown]) -> Section:
     """The tokens that a scheme counts between query and key (CoPE)."""
-    title, groups = "Tokens that are counted", []
-    for each in shown:
-        charts = [
-            _counted_chart(each, values, side) for side in SIDES if (values := each.stack(side).counted) is not None
-        ]
-        groups += [Group(f"{each.name}: tokens counted by distance", charts)] if charts else []
     return Section(
         "counted",
-        title,
+        "Tokens that are counted",
         [
             "The sum of the gates from query to key (CoPE, Golovneva et al. 2024): how far a head takes a key to be."
             " The grey curve is what it would be if every token counted."
         ],
-        groups,
+        _of_each_run(shown, "counted", _counted_chart, "tokens counted by distance"),
     )
+
+
+def _of_each_run(
+    shown: Sequence[Shown], name: str, chart: Callable[[Shown, Any, Side], Chart], title: str
+) -> list[Group]:
+    """For each run, the charts of one kind of values of its stacks; runs without such values are left out."""
+    groups = []
+    for each in shown:
+        values = ((getattr(each.stack(side), name), side) for side in SIDES)
+        charts = [chart(each, value, side) for value, side in values if value is not None]
+        groups += [Group(f"{each.name}: {title}", charts)] if charts else []
+    return groups
 
 
 def bias_chart(shown: Shown, bias: DistanceBias, side: Side) -> Chart:
@@ -91,8 +96,7 @@ def bias_chart(shown: Shown, bias: DistanceBias, side: Side) -> Chart:
     panels = []
     for layers in _equal_layers(values):
         which = "all layers" if len(layers) == len(values) else f"layer {', '.join(str(layer + 1) for layer in layers)}"
-        curves = _by_head(values[layers[0]])
-        panels.append(Panel(LOGIT, curves, f"Bias, {which}"))
+        panels.append(Panel(LOGIT, _by_head(values[layers[0]]), f"Bias, {which}"))
     return _chart(f"bias-{side}-{shown.number + 1}", f"{shown.name}: bias by distance, {side}", distances.tolist(),
                   panels, [shown.stack(side).trained])  # fmt: skip
 
@@ -109,7 +113,7 @@ def _counted_chart(shown: Shown, values: ByDistance, side: Side) -> Chart:
 
 
 def _beyond_bias(shown: Shown, side: Side) -> ByDistance | None:
-    """The mean of what is added to the logits; None where it is the bias, which is drawn as it is."""
+    """The mean that is added to the logits; None if this is the bias, which has a chart already."""
     stack = shown.stack(side)
     if stack.logits is None or stack.bias is None:
         return stack.logits
@@ -147,11 +151,11 @@ def _overview(
     measure: Measure,
     side: Side | None,
 ) -> Chart:
-    """The mean over layers and heads of each run."""
+    """For each run, the mean over the layers and heads that have a value at a distance."""
     every = {place for each in values.values() if each for place in each.distances.tolist()}
     distances = within(every, max(each.positions.length for each in shown))
     curves = [
-        curve(each.name, each.number, on(distances, value.distances, _mean_of_heads(value.values)))
+        curve(each.name, each.number, on(distances, value.distances, np.nanmean(value.values, axis=(0, 1))))
         for each in shown
         if (value := values[each.number])
     ]
@@ -172,7 +176,8 @@ def _heads(shown: Shown, values: ByDistance, stem: str, title: str, measure: Mea
     other = [shown.positions.encoder.trained] if side is None else []
     panels = [Panel(measure, rows)]
     name = f"{stem}-heads-{shown.number + 1}"
-    chart = _chart(name, f"{shown.name}: {_lowered(title)}", distances, panels, [_trained(shown, side)], other, "heat")
+    heading = f"{shown.name}: {title[0].lower()}{title[1:]}"
+    chart = _chart(name, heading, distances, panels, [_trained(shown, side)], other, "heat")
     chart = replace(chart, counts=("Queries", [int(count) for count in on(distances, values.distances, values.pairs)]))
     return chart if side else replace(chart, axis=CROSS)
 
@@ -203,14 +208,8 @@ def _by_head(values: NDArray[np.float32]) -> list[Curve]:
     return [curve(f"head {head + 1}", head, each) for head, each in enumerate(values)]
 
 
-def _mean_of_heads(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[W] the mean over those layers and heads [L,H,W] that see a distance."""
-    mean: Callable[..., NDArray[np.float32]] = np.nanmean
-    return mean(values, axis=(0, 1))
-
-
 def _equal_layers(values: NDArray[np.float32]) -> list[list[int]]:
-    """The layers of values [L,H,W], those with equal values together."""
+    """The layers of values [L,H,W], grouped by equal values."""
     groups: list[list[int]] = []
     for layer, each in enumerate(values):
         same = next((group for group in groups if np.array_equal(values[group[0]], each)), None)
@@ -219,7 +218,3 @@ def _equal_layers(values: NDArray[np.float32]) -> list[list[int]]:
         else:
             same.append(layer)
     return groups
-
-
-def _lowered(title: str) -> str:
-    return title[0].lower() + title[1:]

@@ -1,4 +1,4 @@
-"""Charts by position: similarity of positions, trained vectors, and how far moved words are felt."""
+"""Charts by position: similarity of positions, trained vectors, and the effect of moved words elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def similarity(shown: Sequence[Shown]) -> Section:
 
 
 def moved(shown: Sequence[Shown]) -> Section:
-    """What the exchange of two neighbours changes at other words."""
+    """The change at other words when two neighbours are exchanged."""
     having = {side: [each for each in shown if each.stack(side).moved is not None] for side in SIDES}
     charts = [_moved(each, side) for side, each in having.items() if each]
     return Section(
@@ -60,7 +60,7 @@ def moved(shown: Sequence[Shown]) -> Section:
 
 
 def vectors(shown: Sequence[Shown]) -> Section:
-    """The lengths of trained vectors, and how much of training had a word there."""
+    """The lengths of trained vectors, and the share of training sentences with a word there."""
     groups = []
     for each in shown:
         charts = [
@@ -101,7 +101,7 @@ def _cosines(shown: Shown, alike: Similarity, side: Side) -> Chart:
 
 
 def _by_distance(having: Sequence[tuple[Shown, Similarity]], side: Side) -> Chart:
-    """The mean cosine at each distance, of positions in training, and of positions beyond."""
+    """The mean cosine at each distance, for positions in training and for positions beyond."""
     length = max(len(alike.cosine) for _, alike in having)
     distances = list(range(length))
     inside, beyond = [], []

@@ -17,7 +17,7 @@ PENALTY = Measure("Penalty", "mean over features", 2)
 
 
 def attention(shown: Sequence[Shown]) -> Section:
-    """Each head of each layer on each sentence, a chart a layer; the first layers of the first sentence are opened."""
+    """All heads on each sentence, a chart for each layer; the first charts are opened."""
     groups: list[Group] = []
     for each in shown:
         for sentence in each.sentences:
@@ -53,7 +53,7 @@ def counted(shown: Sequence[Shown]) -> list[Group]:
 
 
 def penalties(shown: Sequence[Shown]) -> Section:
-    """What reordering embeddings leave of each word's position."""
+    """The penalties by which reordering embeddings weaken the position of each word."""
     groups = []
     for each in shown:
         charts = []
@@ -133,5 +133,5 @@ def _penalties(shown: Shown, sentence: Sentence, side: str, words: list[str], va
 
 
 def _of(sentence: Sentence, shown: Shown) -> str:
-    """Which sentence it is, where there are several."""
+    """The number of the sentence for a title, if there are several."""
     return f", line {sentence.line}" if len(shown.sentences) > 1 else ""

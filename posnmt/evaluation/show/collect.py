@@ -1,4 +1,4 @@
-"""From a trained model and lines to values: attention of a pair, and what position parts do over many pairs.
+"""Measure a trained model on lines: the attention on a pair, and the effect of position parts over many pairs.
 
 Shapes: L layers, H heads, Tq queries, Tk keys, d model width, W distances.
 """
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from posnmt.base.errors import UserError
 from posnmt.data.subword import BOS, EOS
+from posnmt.evaluation.analyse.seen import training_store
 from posnmt.evaluation.show.embedded import moved_words, similarity
-from posnmt.evaluation.show.trained import trained_tokens
 from posnmt.evaluation.show.vectors import embedded_norms, layer_norms
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding, OrderedTranslator
@@ -37,7 +37,7 @@ from posnmt.translate.values import (
 )
 
 LEAST, MOST = 32, 256
-"""Bounds of the positions that are looked at if nobody says how many."""
+"""Bounds of the default number of positions."""
 
 
 def attentions(translator: Translator, source: str, target: str) -> Attentions:
@@ -72,13 +72,13 @@ def has_schemes(model: TranslationModel) -> bool:
 
 
 def default_length(run: Run) -> int:
-    """Positions that are looked at if nobody says how many: twice those of the longest training sentence, in bounds."""
+    """The default number of positions: twice that of the longest training sentence, within bounds."""
     longest = max((spread["longest"] + 1 for spread in run.training_lengths.values()), default=0)
     return min(max(2 * longest, LEAST), MOST)
 
 
 def refuse_unpaired(sources: Sequence[str], targets: Sequence[str], name: str | Path, target_name: str | Path) -> None:
-    """Check that lines are translations of each other and not all empty.
+    """Refuse lines that are not translations of each other, or are all empty.
 
     Raises:
         UserError: different numbers of lines, or no line with text on both sides.
@@ -93,12 +93,12 @@ def refuse_unpaired(sources: Sequence[str], targets: Sequence[str], name: str | 
 def collect(
     translator: Translator, run: Run, sources: Sequence[str], targets: Sequence[str], length: int | None = None
 ) -> Positions:
-    """What the position parts of the first model do, measured on pairs of lines whose source is not empty.
+    """The effect of the position parts of the first model, measured on pairs of lines whose source is not empty.
 
     Args:
         translator: of the run.
-        run: tells the lengths of training.
-        sources, targets: as many lines.
+        run: knows the lengths of training.
+        sources, targets: lines, equally many.
         length: see `Positions`; None: `default_length`.
 
     Raises:
@@ -131,7 +131,7 @@ class _Measured:
 
     @classmethod
     def over(cls, maps: Iterator[Attentions]) -> _Measured:
-        """Of these maps, one after the other."""
+        """The means over these maps, which are read one after the other."""
         sums: dict[tuple[str, str], list[Sums]] = {}
         for pair in maps:
             for kind in ("encoder", "decoder", "cross"):
@@ -196,7 +196,7 @@ def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMa
 
 
 def _stacked(layers: Sequence[Tensor | None], otherwise: float) -> Floats | None:
-    """What each layer has, as one array with another value for layers that have nothing; None if no layer has any."""
+    """The values of all layers as one array, with `otherwise` for layers that have none; None if no layer has any."""
     some = next((each for each in layers if each is not None), None)
     if some is None:
         return None
@@ -206,3 +206,37 @@ def _stacked(layers: Sequence[Tensor | None], otherwise: float) -> Floats | None
 def array(tensor: Tensor) -> Floats:
     """A tensor as float32 on the CPU."""
     return cast(Floats, tensor.detach().float().cpu().numpy())
+
+
+SIDES = {"encoder": "source", "decoder": "target"}
+"""Stack -> side of the text."""
+
+
+def trained_tokens(run: Run) -> dict[str, TrainedTokens]:
+    """The lengths of training by stack, in tokens: a source ends with `</s>`, and a decoder begins with `<s>`."""
+    spreads, lengths = run.training_lengths, _lengths(run)
+    return {
+        stack: TrainedTokens(spreads[side]["shortest"] + 1, spreads[side]["longest"] + 1, lengths.get(side))
+        for stack, side in SIDES.items()
+        if side in spreads
+    }
+
+
+def _lengths(run: Run) -> dict[str, np.ndarray]:
+    """Side → number of tokens of each training sentence; empty if the store is not here or cannot be read."""
+    try:
+        from posnmt.data.store import Store
+
+        folder = training_store(run)
+    except ModuleNotFoundError:  # the extra `train`, which translating does not need
+        return {}
+    if folder is None:
+        return {}
+    try:
+        splits = Store.open(folder).trained()
+    except UserError:
+        return {}
+    return {
+        side: np.concatenate([getattr(split, f"{side}_lengths") for split in splits]).astype(np.int64) + 1
+        for side in SIDES.values()
+    }

@@ -1,17 +1,23 @@
-"""`posnmt show`: from runs and a text to a page."""
+"""`posnmt show`: from runs and a text to a page, whose sections depend on what the runs have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.progress import Display
-from posnmt.evaluation.report.write import place_faults, write_files
+from posnmt.base.version import __version__
+from posnmt.evaluation.report.embed import SHARED
+from posnmt.evaluation.report.figures import Drawing
+from posnmt.evaluation.report.grid import to_csv
+from posnmt.evaluation.report.page import page
+from posnmt.evaluation.report.write import figure_files, place_faults, write_files
+from posnmt.evaluation.show import by_distance, by_position, by_word
 from posnmt.evaluation.show.collect import attentions, collect, has_attention, has_schemes
 from posnmt.evaluation.show.lines import MOST_WORDS, Lines, chosen, dev_of, read
-from posnmt.evaluation.show.page import Page, files_of
-from posnmt.evaluation.show.sections import Sentence, Shown
+from posnmt.evaluation.show.sections import Section, Sentence, Shown
 from posnmt.run.run import Run
 from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
@@ -30,15 +36,15 @@ def show(
     length: int | None,
     display: Display,
 ) -> Path:
-    """Draw what the position parts of some runs do, on the same lines, and return the page.
+    """Draw the effect of the position parts of some runs, all on the same lines; return the path of the page.
 
     Args:
-        folders: of runs, by the names that the page gives them.
-        source, target: files of lines; without a source the dev text of the first run, without a target the
+        folders: name on the page → folder of a run.
+        source, target: files of lines. Without a source, the dev text of the first run is used; without a target, the
             translations of each model.
         out: folder to write.
-        most: lines that means are over.
-        sentences: lines that are drawn with words.
+        most: number of lines for the means.
+        sentences: number of lines that are drawn with their words.
         length: see `posnmt.translate.values.Positions`.
         display: progress.
 
@@ -67,10 +73,10 @@ def show(
 
 
 def _lacking(translators: Mapping[str, Translator]) -> dict[str, str]:
-    """What cannot be shown of some runs, in sentences.
+    """Run → a sentence about what cannot be shown of it.
 
     Raises:
-        UserError: nothing of any run can be shown.
+        UserError: nothing can be shown of any run.
     """
     sentences, bare = {}, []
     for name, translator in translators.items():
@@ -96,7 +102,7 @@ def _shown(
     sentences: int,
     length: int | None,
 ) -> tuple[Shown, list[str]]:
-    """What is drawn of one run, and what was left out."""
+    """The content of the page for one run, and sentences about what was left out."""
     targets = lines.targets
     if targets is None:
         search = Search(run.config.decode, scored=False)
@@ -145,3 +151,61 @@ def _share_from(name: str, positions: Positions) -> str:
             " sentence in record.json; between the two it is unknown."
         )
     return f"{name}: the share is counted in the store of its training text."
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of the page.
+
+    Attributes:
+        runs: the values of each run.
+        lines: the lines that these are measured on.
+        notes: what was left out or cannot be shown, in sentences.
+    """
+
+    runs: Sequence[Shown]
+    lines: Lines
+    notes: Sequence[str]
+
+    def sections(self) -> list[Section]:
+        """The sections that have a figure."""
+        counted = by_distance.counted(self.runs)
+        every = [
+            by_word.attention(self.runs),
+            by_distance.attention(self.runs),
+            by_distance.logits(self.runs),
+            replace(counted, groups=[*counted.groups, *by_word.counted(self.runs)]),
+            by_position.similarity(self.runs),
+            by_word.penalties(self.runs),
+            by_position.moved(self.runs),
+            by_position.vectors(self.runs),
+        ]
+        return [section for section in every if section.charts]
+
+
+def files_of(what: Page, name: str, display: Display) -> dict[str, bytes]:
+    """The page under a name, and the SVG, PDF and CSV files of its figures, by their paths in the page's folder."""
+    from posnmt.evaluation.report.figures import draw
+
+    sections = what.sections()
+    charts = [chart for section in sections for chart in section.charts]
+    drawings: dict[str, Drawing] = {}
+    for number, chart in enumerate(charts):
+        display.show("drawing", number / len(charts), chart.title)
+        drawings |= draw([chart])
+    files = figure_files(drawings)
+    for chart in charts:
+        files[f"figures/{chart.name}.csv"] = to_csv([chart.by_place()]).encode("utf-8")
+    text = page(
+        "show.html",
+        SHARED,
+        charts,
+        drawings,
+        runs=what.runs,
+        lines=what.lines,
+        notes=what.notes,
+        sections=sections,
+        marked=any(chart.training and set(chart.training) != {"seen"} for chart in charts),
+        version=__version__,
+    )
+    return {**files, name: text.encode("utf-8")}

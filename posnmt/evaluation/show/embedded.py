@@ -1,4 +1,4 @@
-"""What schemes do to the embeddings: similarity of positions, and how far a moved word is felt.
+"""The effect of schemes on the embeddings: similarity of positions, and the effect of a moved word elsewhere.
 
 Shapes: B rows, T tokens, N positions, M words, d model width.
 """
@@ -18,7 +18,7 @@ from posnmt.translate.values import MovedWords, Similarity
 from posnmt_position.seam import Scheme, Span
 
 WORDS = 8
-"""Most frequent subwords that the similarity is the mean over, where it depends on the word."""
+"""Number of frequent subwords over which the similarity is averaged if it depends on the word."""
 
 ROUNDING = 1e-4
 """Changes below this share of the largest one are rounding errors."""
@@ -31,7 +31,7 @@ def changes_embeddings(scheme: Scheme) -> bool:
 
 @torch.inference_mode()
 def added(schemes: Sequence[Scheme], words: Tensor, length: int) -> Tensor | None:
-    """[N,d] what schemes add to any word at each of N positions; None if that depends on the word.
+    """[N,d] the vectors that schemes add to every word at each of N positions; None if they depend on the word.
 
     Args:
         words: [M,d] embeddings of different words.
@@ -52,9 +52,9 @@ def similarity(
 
     Args:
         embedding: of the stack.
-        lines: the tokens that it reads; their most frequent words are those of the mean, the special symbols excepted.
+        lines: the tokens that it reads; the mean is over their most frequent words, without special symbols.
         pieces: the vocabulary.
-        length: N, which the schemes support.
+        length: N, a number of positions that the schemes support.
     """
     schemes = embedding.position_schemes()
     if not any(map(changes_embeddings, schemes)):
@@ -70,7 +70,7 @@ def similarity(
 
 @torch.inference_mode()
 def moved_words(embedding: OrderedEmbedding, lines: Sequence[Sequence[int]]) -> MovedWords | None:
-    """What the exchange of neighbours changes, over all exchanges in some lines; None if nothing at other words.
+    """The mean change over all exchanges of neighbours in some lines; None if nothing changes at other words.
 
     Args:
         embedding: of the stack.
@@ -104,14 +104,14 @@ def moved_words(embedding: OrderedEmbedding, lines: Sequence[Sequence[int]]) -> 
 
 
 def frequent(lines: Sequence[Sequence[int]]) -> list[int]:
-    """The most frequent ordinary subwords of some lines; if there are none, the first of the vocabulary."""
+    """The most frequent ordinary subwords of some lines; without any, the first one of the vocabulary."""
     counts = Counter(token for line in lines for token in line if token > 3)
     return sorted(counts, key=lambda token: (-counts[token], token))[:WORDS] or [4]
 
 
 @torch.inference_mode()
 def embedded(embedding: OrderedEmbedding, tokens: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
-    """[..,d] embeddings as schemes read them."""
+    """[..,d] the embeddings that schemes read."""
     ids = torch.tensor(tokens, device=embedding.table.weight.device)
     return look_up(embedding.table, ids) * embedding.scale
 

@@ -1,4 +1,4 @@
-"""The lines that are looked at: a text of the user's, or the dev text of a run; and which of them are too long."""
+"""The lines that models are measured on: a text of the user's, or the dev text of a run, without lines too long."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from posnmt.run.run import Run
 from posnmt.translate.translator import Translator
 
 MOST_SUBWORDS = 256
-"""Longest lines that means are over: attention takes memory that grows with the square of the length."""
+"""The longest lines that are used for means: the memory for attention grows with the square of the length."""
 
 MOST_WORDS = 32
-"""Longest lines that are drawn with their words."""
+"""The longest lines that are drawn with their words."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Lines:
         origin: the text, in words.
         numbers: of each line, from 1.
         sources: the lines.
-        targets: their translations; None: each model makes its own.
+        targets: their translations; None: each model translates the lines itself.
         notes: what was left out, in sentences.
     """
 
@@ -60,11 +60,11 @@ def dev_of(run: Run, name: str) -> Lines:
     """The dev pairs of a run, from its store or from the files of its config.
 
     Args:
-        run: which.
-        name: how it is called.
+        run: the run.
+        name: its name on the page.
 
     Raises:
-        UserError: neither is here.
+        UserError: neither is on this machine.
     """
     folder = training_store(run)
     if folder is not None and "dev" in (store := Store.open(folder)).splits:

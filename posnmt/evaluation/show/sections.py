@@ -1,4 +1,4 @@
-"""The parts of the page: sections, the groups of charts in them, and what charts of several runs share."""
+"""The parts of the page: sections and groups of charts; and helpers for charts of several runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is drawn of one run.
+    """The values of one run that are drawn.
 
     Attributes:
-        name: how the page calls it.
+        name: of the run on the page.
         number: of the run, for its colour.
         about: its system and its training, in words.
-        positions: what its position parts do.
-        sentences: drawn with words; none of a model without attention by head.
+        positions: the effect of its position parts.
+        sentences: those drawn with words; empty for a model without attention by head.
         share_from: where the shares of training sentences come from.
     """
 
@@ -60,7 +60,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: what its figures show, in sentences, and the figures."""
+    """A section of the page: sentences about its figures, and the figures."""
 
     name: str
     title: str
@@ -73,19 +73,14 @@ class Section:
         return [chart for group in self.groups for chart in group.charts]
 
 
-def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Values of a curve: None in place of NaN."""
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
 def curve(name: str, number: int, values: Iterable[Any]) -> Curve:
-    """A curve without intervals."""
-    shown = numbers(values)
+    """A curve without intervals; NaN is no value."""
+    shown = [None if np.isnan(value) else float(value) for value in values]
     return Curve(name, number, shown, [None] * len(shown))
 
 
 def on(places: Sequence[int], known: NDArray[Any], values: NDArray[Any]) -> list[float]:
-    """The values [W] that are known at some places, at all places; NaN elsewhere."""
+    """The values [W], known at some places, at all `places`; NaN where they are unknown."""
     at = dict(zip(known.tolist(), values.tolist(), strict=True))
     return [at.get(place, np.nan) for place in places]
 
@@ -93,12 +88,12 @@ def on(places: Sequence[int], known: NDArray[Any], values: NDArray[Any]) -> list
 def marks(
     places: Sequence[int], trained: Sequence[TrainedTokens | None], other: Sequence[TrainedTokens | None] = ()
 ) -> list[str | None] | None:
-    """Whether places occur in training: those of all runs, of some, or of none; None: that is unknown.
+    """Whether places occur in the training of all runs, of some runs or of none; None if this is unknown.
 
     Args:
         places: positions from 0, or distances.
-        trained: of each run.
-        other: of the stack to which positive distances belong, where they are not those of one stack.
+        trained: the trained lengths of each run.
+        other: the trained lengths of the stack that positive distances belong to, if that is another one.
     """
     if not trained or None in trained or None in other:
         return None
@@ -115,5 +110,5 @@ def marks(
 
 
 def within(distances: Iterable[int], length: int) -> list[int]:
-    """The distances that are drawn, ascending."""
+    """The distances below a length, in increasing order."""
     return sorted({distance for distance in distances if abs(distance) < length})

@@ -1,4 +1,4 @@
-"""Trained vectors that belong to positions or to distances: their lengths, and how much of training they had."""
+"""Trained vectors of positions or distances: their lengths, and the share of training sentences that train them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posnmt_position.seam import LayerPositions
 
 
 def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:
-    """The vectors that schemes with parameters add to any word, whatever it is, at each position of a finite table."""
+    """The vectors that schemes with parameters add to every word at each position of a finite table."""
     norms = []
     for scheme in embedding.position_schemes():
         if not changes_embeddings(scheme) or scheme.longest is None or not any(True for _ in scheme.parameters()):
@@ -32,7 +32,7 @@ def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -
 
 
 def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, causal: bool) -> list[VectorNorms]:
-    """The trained vectors of clipped distances, those on keys and those on values.
+    """The trained vectors of clipped distances, on keys and on values.
 
     Args:
         views: of each layer.
@@ -50,7 +50,7 @@ def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, 
 
 
 def _table(view: LayerPositions, name: str) -> Tensor | None:
-    """[2k+1,D] the trained vectors of a layer on `keys` or `values`; None: it has none."""
+    """[2k+1,D] the trained vectors of a layer on `keys` or `values`; None if it has none."""
     for each in [*view.biasing, *view.adding]:
         if isinstance(each, ByDistanceVectors):
             table = getattr(each.distance_vectors(), name)

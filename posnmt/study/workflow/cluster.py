@@ -1,9 +1,9 @@
 """Run steps as jobs of a cluster: Slurm through submitit, or submitit's local executor.
 
 The name of a job identifies the study and the step, so that the next runner finds the job in Slurm's queue even if this
-one was killed between submitting and recording it. Further options of `sbatch`, such as the account, come from its own
-environment variables (SBATCH_ACCOUNT). A submission that Slurm refuses temporarily is retried later. Before a job
-reaches its time limit or is preempted, it gets a signal: its step saves its state, and Slurm requeues the job.
+runner was killed after submitting the job and before recording it. Further options of `sbatch`, such as the account,
+come from its environment variables (SBATCH_ACCOUNT). A submission that Slurm refuses temporarily is retried later.
+Before a job reaches its time limit or is preempted, it gets a signal: its step saves its state, and Slurm requeues it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from posnmt.base.files import write_json
 from posnmt.base.lock import holder
 from posnmt.base.parallel.cores import available_cores
 from posnmt.study.workflow.execute import STOPPED
-from posnmt.study.workflow.executors import UNKNOWN, Job, Running, command, launch, stop_step
+from posnmt.study.workflow.executors import UNKNOWN, Executor, Job, command, launch, stop_step
 from posnmt.study.workflow.folder import DONE, FAILED, JOB, RUNNING, SHORT
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
@@ -49,10 +49,11 @@ class StepJob:
         rendezvous = None
         if self.resources.nodes > 1:
             # The port depends on the job, so that jobs that share a node do not collide.
-            rendezvous = [f"--nnodes={job.num_nodes}", f"--node-rank={job.node}", f"--master-addr={job.hostnames[0]}"]
-            rendezvous.append(f"--master-port={20000 + int(job.job_id) % 10000}")
-        words = command(self.out, self.key, self.resources, rendezvous)
-        process = launch(words, self.folder, self.resources.cores, {})
+            rendezvous = [
+                f"--nnodes={job.num_nodes}", f"--node-rank={job.node}", f"--master-addr={job.hostnames[0]}",
+                f"--master-port={20000 + int(job.job_id) % 10000}",
+            ]  # fmt: skip
+        process = launch(command(self.out, self.key, self.resources, rendezvous), self.folder, self.resources.cores, {})
         # `checkpoint` interrupts this loop, which therefore must not hold a lock, as Popen.wait does.
         while (status := process.poll()) is None:
             time.sleep(0.1)
@@ -72,7 +73,7 @@ class StepJob:
         return submitit.helpers.DelayedSubmission(StepJob(self.out, self.folder, self.key, self.resources))
 
 
-class Cluster:
+class Cluster(Executor):
     """Executor that submits steps as jobs through submitit.
 
     Args:
@@ -89,7 +90,7 @@ class Cluster:
             import submitit
         except ImportError:
             raise UserError("submitit is not installed", "--executor", "pip install 'posnmt[slurm]'") from None
-        self._out, self._active = out, 0
+        self.name = "slurm" if cluster == "slurm" else f"submitit-{cluster}"
         self._queue = Queue() if cluster == "slurm" else None
         self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else available_cores())
         self._backoff = Backoff()
@@ -106,12 +107,8 @@ class Cluster:
         self._prefix = f"posnmt-{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]}-"
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """The resources as wanted; the cluster itself refuses what it does not have."""
-        if wanted.nodes > 1 and self._queue is None:
-            raise UserError(
-                f"the step asks for {wanted.nodes} nodes", "--executor submitit-local", "use --executor slurm"
-            )
-        return wanted
+        """What the step asks for: Slurm itself refuses what it does not have."""
+        return wanted if self._queue is not None else super().resources(wanted, uses_gpu)
 
     def has_capacity(self, wanted: Resources) -> bool:
         """Whether another job may be submitted: below the maximum number, and not waiting after a refusal."""
@@ -150,11 +147,11 @@ class Cluster:
         self._unsure.discard(name)
         self._active += 1
         write_json(folder / JOB, {"id": job.job_id, "cluster": "slurm" if self._queue else "local"})
-        return self._job(folder, job.job_id) if self._queue else _LocalJob(folder, job)
+        return _SlurmJob(folder, job.job_id, self._queue) if self._queue else _LocalJob(folder, job)
 
     def _parameters(self, name: str, resources: Resources) -> dict[str, Any]:
         """The submitit parameters of a job."""
-        parameters: dict[str, Any] = {
+        return {
             "name": name,
             "timeout_min": max(1, round(resources.minutes)),
             "mem_gb": resources.memory_gib,
@@ -168,7 +165,6 @@ class Cluster:
             "slurm_partition": resources.partition,
             "slurm_signal_delay_s": round(min(NOTICE, 30 * resources.minutes)),
         }
-        return parameters
 
     def _cancel(self, name: str) -> None:
         """Cancel a job that Slurm accepted although sbatch failed; such a job lacks its pickled callable.
@@ -192,28 +188,20 @@ class Cluster:
 
     def running(self, folder: Path, key: str) -> Job | None:
         """The job of a step, if it is queued or running."""
-        job: Job | None = None
-        if self._queue is not None:
-            number = self._queue.find(name := self._prefix + key[:SHORT])
-            if not self._queue.answers:
-                self._unknown.add(name)
-            job = None if number is None else self._job(folder, number)
-        elif holder(folder / RUNNING) is not None:
-            job = Running(folder)
-        self._active += job is not None
-        return job
+        if self._queue is None:
+            return super().running(folder, key)
+        number = self._queue.find(name := self._prefix + key[:SHORT])
+        if not self._queue.answers:
+            self._unknown.add(name)
+        if number is None:
+            return None
+        self._active += 1
+        return _SlurmJob(folder, number, self._queue)
 
     def ended(self, folder: Path) -> None:
         """Forget a job that ended."""
-        self._active -= 1
+        super().ended(folder)
         (folder / JOB).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _job(self, folder: Path, number: str) -> Job:
-        assert self._queue is not None
-        return _SlurmJob(folder, number, self._queue)
 
 
 class Queue:

@@ -1,8 +1,8 @@
 """Run steps on a cluster of Dask distributed, which clouds and batch systems can start.
 
-Each step is a task that starts the step's process on a worker and waits for it. A task whose worker is lost runs on
-another one, where its step goes on from the state that it saved. All machines share the file system that has the
-steps' folders, and its locks.
+Each step is a task that starts the step's process on a worker and waits for it. If the worker is lost, the task runs on
+another one, where the step continues from its saved state. All machines share the file system with the steps' folders,
+and its locks.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from uuid import uuid4
 from posnmt.base.errors import UserError
 from posnmt.base.lock import holder
 from posnmt.study.workflow.execute import STOPPED, TAKEN
-from posnmt.study.workflow.executors import UNKNOWN, Child, Job, Running, command, launch, stop_step
+from posnmt.study.workflow.executors import UNKNOWN, Child, Executor, Job, command, launch, stop_step
 from posnmt.study.workflow.folder import RUNNING, SHORT
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal
 
 CONNECT = 10.0  # seconds in which a scheduler has to answer
-LOOK = 0.2  # seconds between two looks at a step, and at whether it is to stop
+LOOK = 0.2  # seconds between two checks of a step, and of whether it has to stop
 QUERY_INTERVAL = 2.0  # seconds between two questions about the workers
 
 
 def run_step(out: Path, folder: Path, key: str, resources: Resources, stop: str) -> int:
     """Run a step's process on this worker; return its exit status.
 
-    If the process of a lost worker goes on with the step, wait for its end.
+    If the process of a lost worker still runs the step, wait for the end of that process.
 
     Args:
         out, folder, key, resources: of the step.
@@ -62,8 +62,8 @@ def _is_set(stop: str) -> bool:
         return False
 
 
-class Dask:
-    """Executor that runs steps on the workers of a Dask scheduler.
+class Dask(Executor):
+    """Executor that runs steps on the workers of a Dask scheduler; GPUs are those of `dask worker --resources GPU=1`.
 
     Args:
         address: of the scheduler, such as `tcp://host:8786`.
@@ -72,6 +72,8 @@ class Dask:
     Raises:
         UserError: distributed is not installed, or no scheduler answers.
     """
+
+    name = "dask"
 
     def __init__(self, address: str | None, jobs: int | None) -> None:
         try:
@@ -89,16 +91,10 @@ class Dask:
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters is said here, in a line
         self._address = address
         self._stop = Event(f"posnmt-stop-{uuid4().hex}", client=self._client)
-        self._jobs, self._active = jobs, 0
+        self._jobs = jobs
         self._backoff = Backoff(first=1.0, longest=60.0)
         self._workers: dict[str, dict[str, Any]] = {}
         self._asked = -QUERY_INTERVAL
-
-    def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """The resources as wanted; GPUs are those that workers were started with: `--resources GPU=1`."""
-        if wanted.nodes > 1:
-            raise UserError(f"the step asks for {wanted.nodes} nodes", "--executor dask", "use --executor slurm")
-        return wanted
 
     def has_capacity(self, wanted: Resources) -> bool:
         """Whether another step may be submitted."""
@@ -142,17 +138,6 @@ class Dask:
             resources={"GPU": resources.gpus} if resources.gpus else None,
         )  # fmt: skip
         return _Task(folder, future, self._stop)
-
-    def running(self, folder: Path, key: str) -> Job | None:
-        """The process of a step that another runner's task started, if it has not ended."""
-        if holder(folder / RUNNING) is None:
-            return None
-        self._active += 1
-        return Running(folder)
-
-    def ended(self, folder: Path) -> None:
-        """Forget a step that ended."""
-        self._active -= 1
 
     def close(self) -> None:
         """Leave the scheduler."""

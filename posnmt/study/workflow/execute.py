@@ -26,11 +26,11 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import read_json, replacing, write_json
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.lock import Lock, now
+from posnmt.base.named import named
 from posnmt.base.version import __version__
+from posnmt.study.workflow.executors import visible_gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
-from posnmt.study.workflow.kind import Context, Kind, Resources, load_kinds
-
-__all__ = ["Context", "Kind", "Resources", "main"]
+from posnmt.study.workflow.kind import Context, Resources
 
 FAULT, MISTAKE, DISK_FULL, TAKEN, STOPPED = 1, 2, 74, 75, 130
 VERSIONS = ("torch", "numpy", "sentencepiece", "sacrebleu")
@@ -44,7 +44,7 @@ def main(out: Path, key: str) -> int:
     if int(os.environ.get("RANK", "0")) > 0:
         return _attempt(folder, lambda: _work(out, folder, step, lambda line: None))
     try:
-        lock = Lock(folder / RUNNING, {"cores": step["resources"]["cores"], "gpus": _gpus()})
+        lock = Lock(folder / RUNNING, {"cores": step["resources"]["cores"], "gpus": visible_gpus()})
     except BlockingIOError:
         return TAKEN
     except OSError as error:
@@ -58,11 +58,6 @@ def main(out: Path, key: str) -> int:
 def _stop(number: int, frame: FrameType | None) -> None:
     """Handle SIGTERM for kinds that do not handle it themselves."""
     raise KeyboardInterrupt
-
-
-def _gpus() -> list[str]:
-    """The GPUs of this process, by their names in CUDA_VISIBLE_DEVICES."""
-    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
 def _attempt(folder: Path, work: Callable[[], None]) -> int:
@@ -80,9 +75,8 @@ def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], No
     """Run the function of the step's kind."""
     inputs = {role: out / need["folder"] for role, need in step["needs"].items()}
     files = {role: Path(facts["path"]) for role, facts in step["files"].items()}
-    resources = Resources(**step["resources"])
-    context = Context(folder, step["settings"], inputs, files, resources, say)
-    load_kinds(step["kinds"])[step["kind"]].run(context)
+    context = Context(folder, step["settings"], inputs, files, Resources(**step["resources"]), say)
+    named(step["kinds"])[step["kind"]].run(context)
 
 
 def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
@@ -157,7 +151,7 @@ def _failed(folder: Path, error: Exception) -> int:
     if os.environ.get("RANK", "0") == "0":
         try:
             record_failure(folder, status, "; ".join(lines), isinstance(error, UserError))
-        except OSError:  # a full disk, which the exit status reports
+        except OSError:  # the disk is full, which the exit status says
             (folder / FAILED).unlink(missing_ok=True)
     return status
 
@@ -168,8 +162,8 @@ def record_failure(folder: Path, status: int | None, message: str, user_error: b
     Args:
         folder: of the step.
         status: exit status; a negative one is the signal that ended the process; None: unknown.
-        message: one line: what went wrong, and how to fix it if it can be fixed.
-        user_error: whether the user caused it.
+        message: one line: what went wrong, and how to fix it if that is possible.
+        user_error: whether it is a mistake of the user.
     """
     lines = last_lines(folder, 20)
     about = {"status": status, "message": message, "user_error": user_error, "when": now(), "lines": lines}

@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -22,29 +23,61 @@ from posnmt.study.workflow.kind import Resources
 NAMES = ("local", "slurm", "submitit-local", "dask")
 
 
+@dataclass(frozen=True)
+class Where:
+    """Where steps run, and how many at a time.
+
+    Attributes:
+        executor: one of `NAMES`.
+        jobs: maximum number of steps at a time; None: the executor's default.
+        per_gpu: number of steps that share a GPU of this machine.
+        scheduler: the address of Dask's, for `dask`.
+    """
+
+    executor: str = "local"
+    jobs: int | None = None
+    per_gpu: int = 1
+    scheduler: str | None = None
+
+
+LOCAL = Where()
+"""As many steps at a time as this machine has cores for."""
+
+
 class Job(Protocol):
     """A step that was started, by this process or by an earlier one."""
 
     def poll(self) -> int | None:
-        """None while it runs; then its exit status, or `UNKNOWN`."""
+        """Return None while it runs, then its exit status or `UNKNOWN`."""
 
     def stop(self) -> bool:
-        """Ask it to save its state and exit; False if it continues without the runner."""
+        """Ask it to save its state and exit; return False if it continues without the runner."""
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Starts steps."""
 
+    name: str
+    """As `--executor` has it."""
+    _active = 0
+    """Number of its steps that have not ended."""
+
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """The resources that a step gets.
+        """The resources that a step gets: what it asks for, on one machine.
 
         Raises:
             UserError: it asks for more than the executor can ever provide.
         """
+        if wanted.nodes > 1:
+            where = f"--executor {self.name}"
+            raise UserError(f"the step asks for {wanted.nodes} nodes", where, "use --executor slurm")
+        return wanted
 
+    @abstractmethod
     def has_capacity(self, wanted: Resources) -> bool:
         """Whether a step with these resources can start now."""
 
+    @abstractmethod
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Start a step whose step.json is written.
 
@@ -55,16 +88,26 @@ class Executor(Protocol):
 
     def running(self, folder: Path, key: str) -> Job | None:
         """The job of a step that another process started, if it has not ended."""
+        if holder(folder / RUNNING) is None:
+            return None
+        self._active += 1
+        return Running(folder)
 
     def ended(self, folder: Path) -> None:
         """Release the resources of a step that ended."""
+        self._active -= 1
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  not every executor holds something
         """Release what the executor holds itself."""
 
 
 UNKNOWN = -1000
 """The exit status of a step that is not a child of this process and left no record."""
+
+
+def visible_gpus() -> list[str]:
+    """The names in CUDA_VISIBLE_DEVICES; none where it is not set."""
+    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
 def gpus() -> list[str]:
@@ -75,8 +118,7 @@ def gpus() -> list[str]:
     import torch
 
     count = torch.cuda.device_count()
-    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    return visible[:count] or [str(number) for number in range(count)]
+    return visible_gpus()[:count] or [str(number) for number in range(count)]
 
 
 def command(out: Path, key: str, resources: Resources, rendezvous: list[str] | None = None) -> list[str]:
@@ -95,8 +137,8 @@ def command(out: Path, key: str, resources: Resources, rendezvous: list[str] | N
 def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a step's process in a new session, so that it outlives this process; its output goes to the step's log.
 
-    Before a time limit, Slurm sends SIGUSR2 to every process of a job, which by default terminates it. The signal is
-    meant for the process that started the step, so the step blocks it.
+    Before a time limit, Slurm sends SIGUSR2 to every process of a job, which terminates a process by default. The
+    signal is meant for the process that started the step, so the step blocks it.
     """
     threads = {name: str(cores) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with (folder / LOG).open("a", encoding="utf-8") as log:
@@ -177,7 +219,7 @@ class Child:
         return stop_step(self._folder, self._process.pid)
 
 
-class Local:
+class Local(Executor):
     """Executor that runs steps as processes of this machine, as many at a time as its cores and GPUs allow.
 
     Args:
@@ -187,19 +229,20 @@ class Local:
         per_gpu: number of steps that share a GPU. A small model leaves most of one idle.
     """
 
+    name = "local"
+
     def __init__(self, cores: int, gpus: list[str], jobs: int | None, per_gpu: int = 1) -> None:
         self._cores, self._gpus, self._jobs = cores, gpus * per_gpu, jobs
         self._per_gpu = per_gpu
         self._taken: dict[Path, tuple[int, list[str]]] = {}
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """The resources as wanted, with at most the machine's cores.
+        """The resources that the step asks for, with at most the machine's cores.
 
-        A kind with `uses_gpu` gets one GPU if the machine has any, and runs on the CPU otherwise, even if its resources
-        ask for a GPU. With each GPU it gets at most a proportional share of the cores, so that no GPU stays idle.
+        A kind with `uses_gpu` gets one GPU if the machine has any. Otherwise it runs on the CPU, even if its resources
+        ask for a GPU. For each GPU, a step gets at most a proportional share of the cores, so that no GPU stays idle.
         """
-        if wanted.nodes > 1:
-            raise UserError(f"the step asks for {wanted.nodes} nodes", "--executor local", "use --executor slurm")
+        wanted = super().resources(wanted, uses_gpu)
         here = len(self._gpus) // self._per_gpu
         if wanted.gpus > max(here, int(uses_gpu)):
             has = f"the step asks for {wanted.gpus} GPUs, and this machine has {here}"
@@ -237,10 +280,7 @@ class Local:
         """Release the cores and GPUs of a step."""
         self._taken.pop(folder, None)
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _free(self) -> list[str]:
-        """The GPUs that are free, each as often as another step may use it; the least used ones first."""
+        """The free GPUs, the least used ones first; each is listed as often as a further step may use it."""
         taken = Counter(name for _, names in self._taken.values() for name in names)
         return [name for round_ in range(self._per_gpu) for name in dict.fromkeys(self._gpus) if taken[name] <= round_]

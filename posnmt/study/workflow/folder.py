@@ -1,6 +1,6 @@
 """The folder of a step: bookkeeping files, and the verification of the step's outputs.
 
-Besides the outputs of the step, a folder holds:
+Besides the outputs of the step, the folder has these files:
 
 step.json      the step, and the folders and files of its inputs
 log.txt        standard output and error of every attempt
@@ -45,7 +45,7 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def alteration(folder: Path, thorough: bool) -> str | None:
-    """The first file of a finished step that has changed, as a phrase for a message; None if all are unchanged.
+    """The first change in the files of a finished step, as a phrase for a message; None if there is none.
 
     Args:
         folder: of a step with done.json.

@@ -1,7 +1,7 @@
 """The graph of a study's steps, and the key of each step's result.
 
 A key is the hash of everything that determines the result: the kind and its version, the settings, the content of the
-input files, and the keys of the steps that the step needs. Names, paths and resources are not part of it.
+input files, and the keys of the steps that the step needs. Names, paths and resources do not affect it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import read_json, sha256_of, write_json
+from posnmt.base.named import named
 from posnmt.study.workflow.folder import STUDY, step_folder
-from posnmt.study.workflow.kind import Resources, load_kinds
+from posnmt.study.workflow.kind import Kind, Resources
 
 HASHES = "hashes.json"
 
@@ -76,7 +77,7 @@ class FileHashes:
 
 
 class Graph:
-    """Steps in the preferred order, except that the steps that one needs come before it.
+    """Steps in the preferred order, but each after the steps that it needs.
 
     Args:
         steps: in the preferred order.
@@ -88,7 +89,7 @@ class Graph:
 
     def __init__(self, steps: Iterable[Step], kinds: str) -> None:
         self.kinds = kinds
-        self._registry = load_kinds(kinds)
+        self._registry: Mapping[str, Kind] = named(kinds)
         self.steps: dict[str, Step] = {}
         faults = []
         for step in steps:
@@ -166,7 +167,7 @@ class Graph:
 
 
 def _order(steps: Mapping[str, Step]) -> list[str]:
-    """The names of steps that need no circle: each as early as those before it allow, after what it needs."""
+    """The names of steps without a circle, in their order, but each after the steps that it needs."""
     order: dict[str, None] = {}
     for name in steps:
         pending = [name]
@@ -180,7 +181,7 @@ def _order(steps: Mapping[str, Step]) -> list[str]:
 
 
 def with_needs(steps: Mapping[str, Step], names: Iterable[str]) -> set[str]:
-    """The names of steps and of all that these need, directly or not."""
+    """The names of steps, and of all steps that these need directly or indirectly."""
     wanted: set[str] = set()
     pending = list(names)
     while pending:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a step. They are not part of its key; one that changes the result is repeated in the settings.
+    """Resources of a step. They are not part of its key; a resource that affects the result is also in the settings.
 
     Attributes:
         cores: processor cores per node.
         gpus: GPUs per node. With several GPUs or nodes, torchrun starts one process per GPU.
         memory_gib: memory per node, in GiB; requested from a cluster, not enforced on this machine.
-        minutes: time limit of a cluster's job. A step that reaches it saves its state if its kind can do so,
-            stops, and is started again.
+        minutes: time limit of a cluster's job. A step that reaches it is stopped and started again; it saves its state
+            first if its kind can do so.
         nodes: number of machines.
         partition: of a Slurm cluster; None: its default.
     """
@@ -36,7 +35,7 @@ class Context:
     """Arguments of a kind's function.
 
     Attributes:
-        folder: where it writes. Files of an earlier attempt are still there.
+        folder: where it writes. It still has the files of an earlier attempt.
         settings: of the step.
         inputs: role -> folder of a finished step.
         files: role -> input file.
@@ -59,17 +58,10 @@ class Kind:
     Attributes:
         run: does the work. It raises `UserError` for errors of the user, and `Interrupted` or KeyboardInterrupt if it
             was stopped and can be resumed.
-        version: increased when the same settings give another result, so that steps are run again.
+        version: to be increased when the same settings give another result, so that steps are run again.
         uses_gpu: whether it gets a GPU on a machine that has any, even if its resources ask for none.
     """
 
     run: Callable[[Context], None]
     version: int
     uses_gpu: bool = False
-
-
-def load_kinds(path: str) -> Mapping[str, Kind]:
-    """Import a registry of kinds, name -> kind, from a dotted path: `package.module:NAME`."""
-    module, _, name = path.partition(":")
-    kinds: Mapping[str, Kind] = getattr(importlib.import_module(module), name)
-    return kinds

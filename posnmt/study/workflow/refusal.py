@@ -22,7 +22,7 @@ TEMPORARY = (
 
 LIMIT = re.compile(r"\b(?:QOS|Assoc)(?:Max|Grp|Min)\w+")
 """The name of a limit, which `sbatch` prints before "Job violates accounting/QOS policy". Limits with Submit in their
-name count jobs, so waiting helps; a job that exceeds another one (nodes, GPUs, memory, time) always will."""
+name count jobs, so waiting helps. A job that exceeds any other limit (nodes, GPUs, memory, time) always will."""
 
 
 def reason(message: str) -> str:

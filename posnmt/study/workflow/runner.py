@@ -1,14 +1,14 @@
 """Run the unfinished steps of a study, each after the steps that it needs.
 
-The steps' folders hold all state, so that nothing has to be repaired after a kill: a step is finished if its done.json
-exists, running while its lock is held or its job is queued, and otherwise still to be run.
+The steps' folders hold all state, so that nothing has to be repaired after a kill. A step is finished if its done.json
+exists; it is running while its lock is held or its job is queued; otherwise it has not been run.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from posnmt.study.workflow import status
 from posnmt.study.workflow.cluster import Cluster
 from posnmt.study.workflow.dask_cluster import Dask
 from posnmt.study.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
-from posnmt.study.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus
+from posnmt.study.workflow.executors import LOCAL, NAMES, UNKNOWN, Executor, Job, Local, Where, gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, STEP, STUDY, alteration
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Resources
@@ -58,16 +58,12 @@ class Summary:
         """Step that cannot start -> the failed step that it needs."""
         return {name: each.line for name, each in self.states.items() if each.state == "blocked"}
 
-    def and_then(self, later: Summary) -> Summary:
-        """The summary of this run and a later one together."""
-        return Summary({**self.states, **later.states}, [*self.finished, *later.finished])
-
 
 def check_study(out: Path, recipe_name: str) -> None:
-    """Refuse a folder in which this recipe cannot be run; nothing is written.
+    """Refuse a folder in which this recipe cannot be run; write nothing.
 
     Raises:
-        UserError: `out` is a file, or the folder of something else, another recipe or a newer posnmt.
+        UserError: `out` is a file, or the folder belongs to something else, another recipe or a newer posnmt.
     """
     another = "choose another --out"
     if out.exists() and not out.is_dir():
@@ -85,9 +81,9 @@ def check_study(out: Path, recipe_name: str) -> None:
 
 
 def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
-    """Create a study's folder, or reopen one; the recipe may have changed, but not its name.
+    """Create a study's folder, or reopen it. The recipe may have changed, but not its name.
 
-    What else study.json holds stays in it.
+    Other entries of study.json are kept.
 
     Raises:
         UserError: see `check_study`.
@@ -103,14 +99,10 @@ def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
 def run(
     graph: Graph,
     out: Path,
-    executor: str = "local",
-    jobs: int | None = None,
+    where: Where = LOCAL,
     say: Callable[[str], None] = lambda line: None,
     retry: bool = True,
-    estimates: Mapping[str, float] | None = None,
     until: float | None = None,
-    per_gpu: int = 1,
-    scheduler: str | None = None,
 ) -> Summary:
     """Run the steps that are not finished.
 
@@ -120,14 +112,10 @@ def run(
     Args:
         graph: all steps.
         out: the study's folder.
-        executor: `local`, `slurm`, `submitit-local` or `dask`.
-        jobs: maximum number of steps at a time; None: the executor's default.
+        where: the executor, and how many steps it runs at a time.
         say: called with progress lines.
         retry: whether to run steps again that failed in an earlier run.
-        estimates: step -> expected seconds, for the remaining time.
         until: the time (`time.monotonic`) to stop at, as on a signal; None: no limit.
-        per_gpu: number of steps of this machine that share a GPU.
-        scheduler: the address of Dask's, for `dask`.
 
     Raises:
         UserError: another runner uses the folder, the executor cannot be used, or the disk is full.
@@ -135,11 +123,11 @@ def run(
     """
     with (
         only_runner(out),
-        closing(_executor(executor, out, jobs, per_gpu, scheduler)) as chosen,
+        closing(_executor(out, where)) as executor,
         StopSignal() as stop,
-        status.Board(graph, say, estimates) as board,
+        status.Board(graph, say) as board,
     ):
-        return _Runner(graph, out, chosen, board, stop, retry, until).run()
+        return _Runner(graph, out, executor, board, stop, retry, until).run()
 
 
 def only_runner(out: Path) -> Lock:
@@ -158,22 +146,22 @@ def only_runner(out: Path) -> Lock:
         raise
 
 
-def _executor(name: str, out: Path, jobs: int | None, per_gpu: int, scheduler: str | None) -> Executor:
-    """The executor with a name.
+def _executor(out: Path, where: Where) -> Executor:
+    """The executor that is asked for.
 
     Raises:
         UserError: there is no such executor, or it is not installed.
     """
-    refuse_unknown(name, NAMES, "executor")
-    if name == "local":
-        return Local(available_cores(), gpus(), jobs, per_gpu)
-    if name == "dask":
-        return Dask(scheduler, jobs)
-    return Cluster(out, name.removeprefix("submitit-"), jobs)
+    refuse_unknown(where.executor, NAMES, "executor")
+    if where.executor == "local":
+        return Local(available_cores(), gpus(), where.jobs, where.per_gpu)
+    if where.executor == "dask":
+        return Dask(where.scheduler, where.jobs)
+    return Cluster(out, where.executor.removeprefix("submitit-"), where.jobs)
 
 
 class _Runner:
-    """The states of all steps, and the running jobs. Of steps with the same key, only the first is run."""
+    """The states of all steps, and the running jobs. If several steps have the same key, only the first is run."""
 
     def __init__(
         self,
@@ -198,7 +186,7 @@ class _Runner:
         self._postponed: set[str] = set()  # steps that the executor may accept later
 
     def run(self) -> Summary:
-        """Run until all steps are done, no step can start, a signal arrives, or the time is over."""
+        """Run until all steps are done, no further step can start, a signal arrives, or the time is over."""
         for name in self._graph.order():
             self._inspect(name)
         while True:
@@ -211,7 +199,7 @@ class _Runner:
                 self._stop_running()
             if not self._running and (self._stop.heard or not self._postponed):
                 break
-            self._board.show(self._look, len(self._running))
+            self._board.show(self._look)
             time.sleep(PAUSE)
         if self._stop.heard:
             raise KeyboardInterrupt
@@ -222,12 +210,16 @@ class _Runner:
         state = status.own_state(self._graph, self._out, name)
         if state.state in ("waiting", "running", "failed"):
             state = self._unfinished(name, state)
+        self._record(name, state)
+
+    def _record(self, name: str, state: State) -> None:
+        """Keep the state of a step, and report what is wrong with it."""
         self._states[name] = state
-        if state.state in ("failed", "altered"):
-            self._report_problem(state)
+        if state.state in status.UNSUCCESSFUL:
+            self._board.say(status.sentence(state))
 
     def _unfinished(self, name: str, state: State) -> State:
-        """The state of a step that is not done: running, waiting to be run (again), or failed."""
+        """The state of a step that is not done: running, failed, or waiting to be run."""
         try:
             folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         except UserError:
@@ -258,15 +250,14 @@ class _Runner:
                 continue
             self._executor.ended(folder)
             del self._running[name]
-            self._states[name] = self._result(name, folder, ended)
-            if self._states[name].state == "done":
+            state = self._result(name, folder, ended)
+            self._record(name, state)
+            if state.state == "done":
                 self._finished.append(name)
                 self._trusted[folder] = None
                 done = sum(each.state == "done" for each in self._states.values())
-                took = duration(self._states[name].seconds or 0.0)
+                took = duration(state.seconds or 0.0)
                 self._board.say(f"done    {name} ({took}); {done} of {len(self._states)}")
-            elif self._states[name].state == "failed":
-                self._report_problem(self._states[name])
 
     def _result(self, name: str, folder: Path, ended: int) -> State:
         """The state of a step whose process or job has ended."""
@@ -289,7 +280,7 @@ class _Runner:
         return status.own_state(self._graph, self._out, name)
 
     def _start_ready(self) -> None:
-        """Start the steps whose needs are finished, as far as the executor has capacity."""
+        """Start the steps that have all they need, as far as the executor has capacity."""
         for name, state in list(self._states.items()):
             if state.state != "waiting":
                 continue
@@ -300,8 +291,7 @@ class _Runner:
                 continue
             ready = self._ready(name)
             if (blocked := status.blocked(self._graph, name, self._states)) is not None:
-                self._states[name] = blocked
-                self._report_problem(blocked)
+                self._record(name, blocked)
             elif ready:
                 self._start(name)
 
@@ -316,8 +306,7 @@ class _Runner:
                 what = alteration(folder, thorough=True)
                 self._trusted[folder] = None if what is None else status.altered(need, folder, what)
             if (problem := self._trusted[folder]) is not None:
-                self._states[need] = problem
-                self._report_problem(problem)
+                self._record(need, problem)
                 return False
         return True
 
@@ -342,8 +331,7 @@ class _Runner:
         except (UserError, OSError) as error:
             message = disk_full(folder) if is_disk_full(error) else str(error)
             self._postponed.discard(name)
-            self._states[name] = self._fail(name, folder, None, message, isinstance(error, UserError))
-            self._report_problem(self._states[name])
+            self._record(name, self._fail(name, folder, None, message, isinstance(error, UserError)))
             return
         self._postponed.discard(name)
         self._running[name] = folder, job
@@ -375,10 +363,6 @@ class _Runner:
                 del self._running[name]
         if self._running:
             self._board.say(f"stopping: {', '.join(self._running)} save their state; a second signal does not wait")
-
-    def _report_problem(self, state: State) -> None:
-        """Report what is wrong with a step."""
-        self._board.say(status.sentence(state))
 
 
 def _why(folder: Path, ended: int) -> str:

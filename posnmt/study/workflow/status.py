@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from posnmt.base.files import read_json
 from posnmt.base.lock import holder, now
 from posnmt.base.progress import duration
 from posnmt.study.workflow.folder import DONE, FAILED, JOB, RUNNING, alteration, last_progress
-from posnmt.study.workflow.graph import Graph, with_needs
+from posnmt.study.workflow.graph import Graph
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 STATES = ("done", "running", "waiting", "failed", "altered", "blocked")
 UNSUCCESSFUL = ("failed", "altered", "blocked")
+ON_TERMINAL, IN_LINES = 0.5, 30.0
+"""Seconds between two reports of a run."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,13 @@ class State:
     line: str = ""
 
 
-def states(graph: Graph, out: Path) -> list[State]:
-    """The states of all steps, in the graph's order. `out` need not exist."""
-    return list(_states(graph, out, graph.order()).values())
-
-
-def state(graph: Graph, out: Path, name: str) -> State:
-    """The state of one step, given those that it needs."""
-    needed = with_needs(graph.steps, [name])
-    return _states(graph, out, [each for each in graph.order() if each in needed])[name]
+def states(graph: Graph, out: Path) -> dict[str, State]:
+    """Step -> its state, in the graph's order; the study's folder `out` need not exist."""
+    known: dict[str, State] = {}
+    for name in graph.order():
+        own = own_state(graph, out, name)
+        known[name] = (blocked(graph, name, known) or own) if own.state == "waiting" else own
+    return known
 
 
 def finished(graph: Graph, out: Path, name: str) -> bool:
@@ -61,17 +61,8 @@ def finished(graph: Graph, out: Path, name: str) -> bool:
     return own_state(graph, out, name).state == "done"
 
 
-def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:
-    """The states of steps, each listed after those that it needs."""
-    known: dict[str, State] = {}
-    for name in names:
-        own = own_state(graph, out, name)
-        known[name] = (blocked(graph, name, known) or own) if own.state == "waiting" else own
-    return known
-
-
 def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None:
-    """The blocked state of a step that can never start; None if it can.
+    """The state of a step that can never start, which is `blocked`; None if it can start.
 
     Args:
         known: the states of the steps that it needs.
@@ -87,7 +78,7 @@ def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None
 
 
 def own_state(graph: Graph, out: Path, name: str) -> State:
-    """The state of a step regardless of those that it needs: a blocked step is `waiting`."""
+    """The state of a step regardless of the steps that it needs: a blocked step is `waiting`."""
     try:
         folder = graph.folder(out, name)
     except UserError as missing:
@@ -97,8 +88,9 @@ def own_state(graph: Graph, out: Path, name: str) -> State:
             return altered(name, folder, what)
         return State(name, "done", (read_json(folder / DONE) or {}).get("seconds"), "")
     if (owner := holder(folder / RUNNING)) is not None:
-        began = owner.get("started", now())
-        return State(name, "running", _seconds_since(began), last_progress(folder))
+        moment = now()
+        began, here = (datetime.fromisoformat(each) for each in (owner.get("started", moment), moment))
+        return State(name, "running", max(0.0, (here - began).total_seconds()), last_progress(folder))
     if (failure := read_json(folder / FAILED)) is not None:
         return State(name, "failed", None, f"{failure['message']} (log: {folder / 'log.txt'})")
     job = read_json(folder / JOB)
@@ -110,19 +102,9 @@ def altered(name: str, folder: Path, what: str) -> State:
     return State(name, "altered", None, f"{what}; delete {folder} to make it again, or restore it")
 
 
-def _seconds_since(moment: str) -> float:
-    """Seconds from a time of day to now."""
-    return max(0.0, (datetime.fromisoformat(now()) - datetime.fromisoformat(moment)).total_seconds())
-
-
 def sentence(state: State) -> str:
-    """A line that says what is wrong with a step."""
+    """A line about what is wrong with a step."""
     return f"{state.state:7} {state.step}: {state.line}"
-
-
-def table(graph: Graph, out: Path) -> Table:
-    """The states of all steps, for a rich console."""
-    return Table(states(graph, out), {name: step.kind for name, step in graph.steps.items()})
 
 
 class Table:
@@ -131,11 +113,10 @@ class Table:
     Args:
         states: of the steps.
         kinds: step -> its kind.
-        left: estimated seconds until all steps are done; None: unknown.
     """
 
-    def __init__(self, states: Sequence[State], kinds: Mapping[str, str], left: float | None = None) -> None:
-        self._states, self._kinds, self._left = states, kinds, left
+    def __init__(self, states: Collection[State], kinds: Mapping[str, str]) -> None:
+        self._states, self._kinds = states, kinds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.table import Table as Grid
@@ -160,8 +141,6 @@ class Table:
                 busy.add_row(each.step, each.state, _time(each), Text(each.line))
         if busy.row_count:
             yield busy
-        if self._left is not None:
-            yield Text(f"about {duration(self._left)} left")
 
 
 def plain(each: State) -> str:
@@ -181,18 +160,10 @@ class Board:
     Args:
         graph: the steps.
         say: called with the plain lines.
-        estimates: step -> expected seconds, for the remaining time.
-        every: seconds between two reports in plain lines.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        say: Callable[[str], None],
-        estimates: Mapping[str, float] | None = None,
-        every: float = 30.0,
-    ) -> None:
-        self.say, self._estimates, self._every = say, estimates, every
+    def __init__(self, graph: Graph, say: Callable[[str], None]) -> None:
+        self.say = say
         self._kinds = {name: step.kind for name, step in graph.steps.items()}
         self._live: Live | None = None
         self._shown = time.monotonic()
@@ -212,33 +183,21 @@ class Board:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, read_states: Callable[[], Sequence[State]], at_once: int) -> None:
+    def show(self, read_states: Callable[[], Sequence[State]]) -> None:
         """Update the display, unless it was updated a moment ago.
 
         Args:
             read_states: returns the states of all steps.
-            at_once: number of running steps.
         """
-        pause = 0.5 if self._live is not None else self._every
-        if time.monotonic() - self._shown < pause:
+        if time.monotonic() - self._shown < (IN_LINES if self._live is None else ON_TERMINAL):
             return
         self._shown = time.monotonic()
         states = read_states()
         if self._live is not None:
-            self._live.update(Table(states, self._kinds, self._left(states, at_once)), refresh=True)
+            self._live.update(Table(states, self._kinds), refresh=True)
             return
         done = sum(each.state == "done" for each in states)
         self.say(f"{done} of {len(states)} steps are done")
         for each in states:
             if each.state == "running":
                 self.say(plain(each))
-
-    def _left(self, states: Sequence[State], at_once: int) -> float | None:
-        """Estimated seconds until all steps are done if as many run at a time as now; None without estimates."""
-        if self._estimates is None:
-            return None
-        rest = 0.0
-        for each in states:
-            if each.state in ("running", "waiting"):
-                rest += max(0.0, self._estimates.get(each.step, 0.0) - (each.seconds or 0.0))
-        return rest / max(1, at_once)

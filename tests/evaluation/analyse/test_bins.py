@@ -15,7 +15,6 @@ from posnmt.evaluation.analyse.bins import (
     bins_of_width,
     mark,
     mark_of,
-    occupied,
     usual_bins,
 )
 
@@ -91,12 +90,10 @@ def test_a_bin_is_marked_by_its_sentences():
     """Lengths that no sentence has do not matter: the first bin starts at 0, the last one is open."""
     trained = TrainedLengths(3, 70)
     ends = {"first": 0, "last": 9}
-    assert mark(occupied({**ends, "shortest": 3, "longest": 8}), trained) == "seen"
-    assert mark(occupied({**ends, "shortest": 2, "longest": 8}), trained) == "partly unseen"
-    assert mark(occupied({"first": 60, "last": None, "shortest": 61, "longest": 70}), trained) == "seen"
-    assert mark(occupied({"first": 70, "last": 79, "shortest": 71, "longest": 71}), trained) == "unseen"
-    for empty in ({**ends, "shortest": None, "longest": None}, ends):
-        assert occupied(empty) == Bin(0, 9)
+    assert mark_of({**ends, "n": 2, "shortest": 3, "longest": 8}, trained) == "seen"
+    assert mark_of({**ends, "n": 2, "shortest": 2, "longest": 8}, trained) == "partly unseen"
+    assert mark_of({"first": 60, "last": None, "n": 2, "shortest": 61, "longest": 70}, trained) == "seen"
+    assert mark_of({"first": 70, "last": 79, "n": 1, "shortest": 71, "longest": 71}, trained) == "unseen"
 
 
 def test_an_empty_bin_is_not_partly_seen():

@@ -8,7 +8,7 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.completeness.evidence import evidence
-from posnmt.evaluation.analyse.completeness.split import split
+from posnmt.evaluation.analyse.completeness.words import split
 from posnmt.evaluation.analyse.measure import Resampling
 from tests.support.completeness_case import lines, paragraphs
 

@@ -8,8 +8,7 @@ import pytest
 
 from posnmt.evaluation.analyse.completeness import lexicon
 from posnmt.evaluation.analyse.completeness.lexicon import DIAGONAL, ITERATIONS, LEAST, learn
-from posnmt.evaluation.analyse.completeness.split import split
-from posnmt.evaluation.analyse.completeness.words import LETTERS, function_words, words
+from posnmt.evaluation.analyse.completeness.words import LETTERS, function_words, split, words
 from tests.support.completeness_case import paragraphs
 
 

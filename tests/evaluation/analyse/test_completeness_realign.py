@@ -11,7 +11,7 @@ from sacrebleu import corpus_chrf
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.analyse import analyse
-from posnmt.evaluation.analyse.completeness.realign import realigned
+from posnmt.evaluation.analyse.completeness.requested import realigned
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.places import by_place
 from posnmt.evaluation.analyse.settings import Settings

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
-from posnmt.evaluation.analyse.completeness.segmentation import INSIDE, LENGTH, MOST, VARIANCE, cuts
+from posnmt.evaluation.analyse.completeness.evidence import INSIDE, LENGTH, MOST, VARIANCE, cuts
 
 
 def value(gains, expected, ends, places):

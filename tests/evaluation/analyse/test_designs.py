@@ -9,10 +9,16 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.crossed import difference_of
-from posnmt.evaluation.analyse.designs import index_shift, of_tokens, source_contrast, swap, zone_contrast
+from posnmt.evaluation.analyse.designs import (
+    adjusted_contrast,
+    index_shift,
+    of_tokens,
+    source_contrast,
+    swap,
+    zone_contrast,
+)
 from posnmt.evaluation.analyse.jackknife import difference_of_ratios, subwords
 from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
-from posnmt.evaluation.analyse.token_regression import adjusted_contrast
 from posnmt.evaluation.analyse.zones import BEYOND, SPARSE
 from tests.support.losses_case import EXPOSURE, random_losses, without_document
 

@@ -5,8 +5,7 @@ import pytest
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.analyse import analyse
-from posnmt.evaluation.analyse.differences import differences
-from posnmt.evaluation.analyse.intervals import percentile_interval, resampled_measures
+from posnmt.evaluation.analyse.intervals import differences, percentile_interval, resampled_measures
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 

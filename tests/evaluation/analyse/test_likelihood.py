@@ -15,9 +15,8 @@ from posnmt.data.exposure import exposure, percentile
 from posnmt.evaluation.analyse.designs import AFTER_BOUNDARY
 from posnmt.evaluation.analyse.length_claims import SCOPE
 from posnmt.evaluation.analyse.likelihood import Design, EncodedTest, document_numbers, expect
-from posnmt.evaluation.analyse.losses import Scored
-from posnmt.evaluation.analyse.losses_files import read_losses
-from posnmt.evaluation.analyse.preceding import MOST, SHORT, swap_designs
+from posnmt.evaluation.analyse.losses import Scored, read_losses
+from posnmt.evaluation.analyse.scoring import MOST, SHORT, swap_designs
 from posnmt.evaluation.analyse.zones import longest_reached
 from posnmt.evaluation.report.likelihood import likelihood_report
 from posnmt.run.run import Run

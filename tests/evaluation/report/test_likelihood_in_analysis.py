@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from posnmt.evaluation.analyse.losses_files import write_losses
+from posnmt.evaluation.analyse.losses import write_losses
 from posnmt.evaluation.report.likelihood import likelihood_report, read_report
 from tests.support.commands import refused, run
 from tests.support.losses_case import random_losses

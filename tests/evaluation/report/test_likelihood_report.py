@@ -11,8 +11,7 @@ import pytest
 from posnmt.evaluation.analyse.length_claims import SCOPE
 from posnmt.evaluation.report.figures import draw
 from posnmt.evaluation.report.figures.lines import shaded
-from posnmt.evaluation.report.likelihood import PAGE, TABLE, likelihood_report
-from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
+from posnmt.evaluation.report.likelihood import CSV_HEAD, PAGE, TABLE, likelihood_report
 from posnmt.evaluation.report.write import likelihood_files
 from tests.support.losses_case import random_losses
 from tests.support.report_case import without_figures

@@ -39,9 +39,9 @@ def study(tmp_path):
     return Study(tmp_path)
 
 
-def shown(terminal, **options):
+def shown(terminal):
     stream = io.StringIO()
-    Console(file=stream, force_terminal=terminal, width=100, color_system=None).print(Table(FOUND, KINDS, **options))
+    Console(file=stream, force_terminal=terminal, width=100, color_system=None).print(Table(FOUND, KINDS))
     return stream.getvalue()
 
 
@@ -55,21 +55,12 @@ def test_plain_lines_where_there_is_no_terminal():
 
 
 def test_a_table_on_a_terminal():
-    lines = [" ".join(line.replace("│", " ").split()) for line in shown(True, left=5400.0).splitlines()]
+    lines = [" ".join(line.replace("│", " ").split()) for line in shown(True).splitlines()]
     assert "train 1 1 2" in lines
     assert "translate 1 1 2" in lines
     assert any(line.startswith("train/b failed the loss is no longer a number [step 3];") for line in lines)
     assert any(line.startswith("translate/a running 1 min 01 s step 20 4.1 tokens/s") for line in lines)
-    assert lines[-1] == "about 1 h 30 min left"
-
-
-def test_what_is_left_comes_from_the_estimates(study):
-    for name in KINDS:
-        study.step(name)
-    board = status.Board(study.graph, print, estimates=dict.fromkeys(KINDS, 100.0))
-    found = [*FOUND[:3], State("translate/b", "waiting")]
-    assert board._left(found, at_once=2) == (39 + 100) / 2
-    assert status.Board(study.graph, print)._left(found, at_once=2) is None
+    assert not any(line.startswith("translate/b") for line in lines)
 
 
 def test_a_study_that_was_never_begun_waits_and_nothing_is_written(study):
@@ -82,7 +73,7 @@ def test_what_a_running_step_says_and_how_long_it_runs(study):
     study.long_step()
     runner = study.in_a_process()
     study.process_of("long")
-    found = wait_for(lambda: (now := status.state(study.graph, study.out, "long")).line and now)
+    found = wait_for(lambda: (now := status.states(study.graph, study.out)["long"]).line and now)
     assert found.state == "running"
     assert found.line.startswith("piece ")
     assert found.seconds >= 0

@@ -1,1 +1,1 @@
-"""Completeness of translations: which sentences of the source have no counterpart in the output."""
+"""Completeness of translations: which source sentences have no counterpart in the output."""

@@ -24,7 +24,7 @@ def clopper_pearson(events: int, trials: int, level: float = LEVEL) -> tuple[flo
 
 
 def upper_bound(events: int, trials: int, level: float = LEVEL) -> float:
-    """The exact one-sided upper bound of a binomial share: at it, at most so many events have the chance 1 - level."""
+    """The exact one-sided upper bound of a binomial share, for which so few events have the probability 1 - level."""
     if events >= trials:
         return 1.0
     return _falling(lambda share: _at_most(events, trials, share), 1 - level, 0.0, 1.0)
@@ -41,10 +41,10 @@ def _at_most(events: int, trials: int, share: float) -> float:
 def jackknife(events: np.ndarray, trials: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
     """The interval of a rate by the delete-one-line jackknife, with Student's t; None with fewer than two lines.
 
-    Lines are drawn together, and the sentences of a line that loses its end are lost together.
+    Lines are the sampling unit, because a translation that stops early omits several sentences of its line.
 
     Args:
-        events, trials: `[N]` sums of each line; weights are possible.
+        events, trials: `[N]` sums of each line, perhaps weighted.
     """
     used = trials > 0
     values, sizes = events[used], trials[used]
@@ -61,8 +61,9 @@ def jackknife(events: np.ndarray, trials: np.ndarray, level: float = LEVEL) -> t
 def rate_of(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
     """The rate of omitted sentences, each drawn with the same probability.
 
-    Its interval and its one-sided bound `at_most` are the wider ones of two: the jackknife over lines, because a line
-    that stops early loses several sentences, and the exact ones, because the jackknife of no omission is no interval.
+    Of its interval and its one-sided bound `at_most`, the wider of two is reported: that of the jackknife over lines,
+    because a line that stops early loses several sentences; and the exact one, because the jackknife has no interval
+    where nothing is omitted.
 
     Args:
         omitted, lines: `[K]` whether each sentence is omitted, and the number of its line.
@@ -85,7 +86,7 @@ def rate_of(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
 
 
 def mcnemar(ones: np.ndarray, others: np.ndarray) -> tuple[int, int, float]:
-    """McNemar's exact test on the same sentences: events of the first alone, of the second alone, and p.
+    """McNemar's exact test on the same sentences: the number of events only of the first, only of the second, and p.
 
     Args:
         ones, others: booleans of all sentences.

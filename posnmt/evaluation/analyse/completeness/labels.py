@@ -1,8 +1,8 @@
-"""What people say of sentences: a file of labels, the rate that they correct, and how well two judges agree.
+"""Human labels of sentences: their file, the rate that they correct, and how well two judges agree.
 
-The published rate is the automatic rate plus the mean of (hand - automatic) over labelled sentences. Each is weighted
-by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023), so that the
-rate is unbiased whatever the detector overlooks.
+The published rate is the automatic rate plus the mean of (label - automatic) over labelled sentences. Each sentence is
+weighted by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023), so
+that the rate is unbiased whatever the detector overlooks.
 
 Legend: K sentences of all source lines, k labelled ones.
 """
@@ -30,10 +30,10 @@ class Labels:
     """The labels of one output.
 
     Attributes:
-        places: for each label the number of the line and of the sentence in it, from 1.
-        omitted: `[k]` whether the sentence is omitted, 1 or 0.
+        places: for each label the number of the line, and of the sentence in the line, from 1.
+        omitted: `[k]` 1 if the sentence is omitted, else 0.
         probabilities: `[k]` of being drawn.
-        second: `[k]` the labels of a second judge, NaN where there is none.
+        second: `[k]` the labels of a second judge; NaN where there is none.
     """
 
     places: list[tuple[int, int]]
@@ -46,8 +46,8 @@ def read_labels(path: Path, sizes: np.ndarray) -> Labels:
     """Read a file of labels: columns with tabs between them, and their names in the first line.
 
     Args:
-        path: the file; `line`, `sentence` and `omitted` (1 or 0) are needed; `probability` is that of being drawn
-            (default 1), `second` the label of a second judge, which may be empty.
+        path: the file. It needs `line`, `sentence` and `omitted` (1 or 0). It may have `probability`, that of being
+            drawn (default 1), and `second`, the label of a second judge or nothing.
         sizes: `[N]` sentences of each source line.
 
     Raises:
@@ -104,13 +104,13 @@ def _row(cells: dict[str, str], sizes: np.ndarray) -> tuple[int, int, float, flo
 
 
 def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> dict[str, Any]:
-    """The rate that labels correct, how well the detector does on them, and how well two judges agree.
+    """The rate as corrected by labels, how well the detector does on them, and how well two judges agree.
 
-    `alone` is the rate by the labels alone, None unless all sentences were drawn with the same probability.
+    `alone` is the rate by the labels only; None unless all sentences were drawn with the same probability.
 
     Args:
         labels: of one output.
-        omitted: `[K]` what the detector says of its sentences.
+        omitted: `[K]` whether the detector takes a sentence for omitted.
         lines, numbers: `[K]` the line of each sentence, and its number in it, from 0.
     """
     at = {place: row for row, place in enumerate(zip((lines + 1).tolist(), (numbers + 1).tolist(), strict=True))}
@@ -138,9 +138,9 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
-    """A weighted mean with its jackknife interval over lines; `value` None without any weight.
+    """A weighted mean with its jackknife interval over lines; `value` is None without any weight.
 
-    The interval is None where all lines have the same mean: they say nothing of how far it may vary.
+    The interval is None if all lines have the same mean, since they do not show how much it varies.
 
     Args:
         values, weights: `[k]` of sentences.
@@ -155,7 +155,7 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) ->
 
 
 def weighted_share(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
-    """The same of values from 0 to 1, where the interval ends."""
+    """The weighted mean of values from 0 to 1; its interval is limited to these."""
     share = weighted_mean(values, weights, lines)
     interval = share["interval"]
     return {**share, "interval": interval and [max(0.0, interval[0]), min(1.0, interval[1])]}

@@ -1,29 +1,32 @@
 """A lexicon of translations, learned from aligned lines: IBM Model 1 in both directions, trained to agree.
 
 Model 1 (Brown et al. 1993) explains each word of a line by a word of the other line. Both directions are trained
-together, and a link counts as much as both expect it (Liang, Taskar and Klein 2006), so that a word which nothing
-explains well has hardly any. Words at like places of a line count more (as in Dyer, Chahuneau and Smith 2013), which
-matters for lines of several sentences. Equal forms, such as names and numbers, are translations of each other.
+together, and a link counts only as much as both directions expect it (Liang, Taskar and Klein 2006), so that a word
+that nothing explains well has hardly any links. Words at similar places of a line count more (as in Dyer, Chahuneau and
+Smith 2013), which matters for lines of several sentences. Equal forms, such as names and numbers, translate each other.
 
 Legend: n source words of a line, m target words, C different pairs of words that stand in some line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
+from posnmt.evaluation.analyse.completeness.words import Line
+
 ITERATIONS = 8
 DIAGONAL = 4.0
-"""How much less words at unlike places count: by exp(-DIAGONAL |i/n - j/m|)."""
+"""Words at different places of a line count less, by the factor exp(-DIAGONAL |i/n - j/m|)."""
 TINY = 1e-12
-"""The least divisor: sums that are 0 have no parts."""
+"""The least divisor, for sums that are 0."""
 LEAST = 0.1
-"""Translations with less strength are left out."""
+"""Weaker translations are left out."""
 MOST_CELLS = 30_000_000
-"""Pairs of words of all lines together, up to which lines are read; they need 24 bytes each."""
+"""The maximum number of pairs of words in the lines that are read; each needs 24 bytes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,35 @@ class Lexicon:
                 elif other in known:
                     table[row, column] = known[other]
         return table
+
+
+Strengths = Callable[[int], np.ndarray]
+"""The number of a line → `[n, T]` how well the words of its source and of its translation translate each other."""
+
+
+def aligned(
+    sources: Sequence[Line],
+    reference: Sequence[Line],
+    translations: Sequence[Sequence[Line]],
+    further: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
+) -> tuple[int, list[Strengths]]:
+    """Align translations with their source, by a lexicon that is learned from source and reference.
+
+    Args:
+        sources, reference: N lines.
+        translations: texts of N lines.
+        further: forms of more aligned lines to learn from.
+
+    Returns:
+        The number of lines that the lexicon is learned from, and the strengths of each translation.
+    """
+    known = ((source.forms, line.forms) for source, line in zip(sources, reference, strict=True))
+    lexicon = learn(chain(known, further))
+
+    def strengths_of(text: Sequence[Line]) -> Strengths:
+        return lambda number: lexicon.table(sources[number].forms, text[number].forms)
+
+    return lexicon.lines, [strengths_of(text) for text in translations]
 
 
 def learn(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Lexicon:
@@ -92,9 +124,9 @@ def _expected_links(
     """The expected links of all pairs of words that stand in some line, `[C]`, and the words of each, two times `[C]`.
 
     Args:
-        rows, columns: of each line the numbers of its source words `[n]` and of its target words `[m]`.
-        priors: of each line `[n, m]` how much a pair counts by its places.
-        sources, targets: numbers of different words.
+        rows, columns: for each line the numbers of its source words `[n]` and of its target words `[m]`.
+        priors: for each line `[n, m]` the weight of a pair by its places.
+        sources, targets: number of different words.
     """
     codes = np.concatenate([(i[:, None] * targets + j).ravel() for i, j in zip(rows, columns, strict=True)])
     kinds, cells = np.unique(codes, return_inverse=True)

@@ -12,22 +12,20 @@ import numpy as np
 from posnmt.base.version import __version__
 from posnmt.config.writing import EXAMPLES, isolated, writing
 from posnmt.evaluation.analyse.completeness.counts import mcnemar, rate_of
-from posnmt.evaluation.analyse.completeness.detector import DETECTORS
-from posnmt.evaluation.analyse.completeness.evidence import FEATURES, evidence
+from posnmt.evaluation.analyse.completeness.evidence import DETECTORS, FEATURES, evidence
 from posnmt.evaluation.analyse.completeness.labels import Labels, corrected
-from posnmt.evaluation.analyse.completeness.links import aligned
-from posnmt.evaluation.analyse.completeness.split import Line, split
-from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
+from posnmt.evaluation.analyse.completeness.lexicon import aligned
+from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, Line, function_words, split, words
 from posnmt.evaluation.analyse.measures import COMPLETENESS
 
 MANY = 0.01
 """The rate of omitted sentences above which there is a warning."""
 LAST_PLACE = 5
-"""Sentences from this number on are one place."""
+"""Sentences with this number in their line, or a higher one, count as one place."""
 WORST = 10
-"""Lines of each output that are named."""
+"""Number of lines of each output that are listed."""
 UNKNOWN = "en"
-"""The rules of sentences for a text whose language is not known; sentencex has the same for a language it lacks."""
+"""The language whose sentence rules are used if the language is not known; sentencex does the same."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Completeness:
     """The completeness of M outputs with K sentences in N source lines.
 
     Attributes:
-        statistics: measure → for each output `[N, 2]`, whose sums are the parts of a ratio.
+        statistics: measure → for each output `[N, 2]`, whose sums are numerator and denominator of a ratio.
         signatures: of its metrics.
         results: as in `results.json`.
         warnings: about outputs that omit many sentences.
@@ -65,34 +63,37 @@ def completeness(
     Args:
         source, reference: N lines.
         outputs: name → N lines.
-        languages: codes of the source's and the target's language, by whose rules sentences end; None: unknown.
+        languages: codes of the source and target language, whose rules determine sentence ends; None: unknown.
         further: more aligned lines, for the lexicon.
-        read: called with the name of an output and the sentences of each source line, `[N]`; the labels of the output.
-        shown: how many outputs are in the results; default: all. The others have statistics alone.
+        read: returns the labels of an output, from its name and the number of sentences of each source line, `[N]`.
+        shown: number of outputs in the results; default: all. The others have only statistics.
     """
     here, there = (code or UNKNOWN for code in languages)
     sources = [split(line, here) for line in source]
     references = [split(line, there) for line in reference]
     texts = [[split(line, there) for line in lines] for lines in outputs.values()]
     forms = (([word.form for word in words(one)], [word.form for word in words(other)]) for one, other in further)
-    links = aligned(sources, references, texts, forms)
+    aligned_lines, strengths_of = aligned(sources, references, texts, forms)
     content, expansion = _content(sources), _word_count(references) / max(1, _word_count(sources))
-    sizes = np.array([len(line.sentences) for line in sources], dtype=int)
+    sizes = _sentence_counts(sources)
     lines = np.repeat(np.arange(len(sources)), sizes)
-    numbers = np.concatenate([np.arange(size) for size in sizes], dtype=int) if len(sizes) else np.zeros(0, int)
+    numbers = np.concatenate([np.zeros(0, int), *map(np.arange, sizes)])
     contents = np.array([np.count_nonzero(each) for each in content], dtype=float)
     blanks = not any(writing(lines[:EXAMPLES]).counts_characters for lines in (source, reference))
-    detector = DETECTORS[links.by, blanks]
+    detector = DETECTORS[blanks]
     statistics: dict[str, list[np.ndarray]] = {name: [] for name in COMPLETENESS}
     margins = np.zeros((len(lines), len(texts)))
-    for column, (text, strengths) in enumerate(zip(texts, links.of_texts, strict=True)):
+    for column, (text, strengths) in enumerate(zip(texts, strengths_of, strict=True)):
         of_text = evidence(sources, text, content, strengths, expansion)
         margins[:, column] = detector.margins(of_text)
         lost = np.bincount(lines, margins[:, column] > 0, minlength=len(sources))
-        ends = np.array([len(line.sentences) for line in text], dtype=float)
-        statistics["aligned_source_words"].append(np.stack([100 * of_text.linked, contents], axis=1))
-        statistics["omitted_sentences"].append(np.stack([100 * lost, sizes.astype(float)], axis=1))
-        statistics["sentence_ends"].append(np.stack([ends, sizes.astype(float)], axis=1))
+        ratios = {
+            "aligned_source_words": (100 * of_text.linked, contents),
+            "omitted_sentences": (100 * lost, sizes),
+            "sentence_ends": (_sentence_counts(text), sizes),
+        }
+        for name, parts in ratios.items():
+            statistics[name].append(np.stack(parts, axis=1).astype(float))
     omitted = margins > 0
     names = list(outputs)[:shown]
     labels = {name: each for name in names if (each := read(name, sizes)) is not None}
@@ -100,28 +101,31 @@ def completeness(
         _system(name, margins[:, column], lines, numbers, sizes, labels.get(name)) for column, name in enumerate(names)
     ]
     results = {
-        "alignment": links.by,
-        "aligned_lines": links.lines,
+        "alignment": "lexicon",
+        "aligned_lines": aligned_lines,
         "languages": {"source": languages[0], "target": languages[1]},
         "detector": {"features": list(FEATURES), **asdict(detector)},
         "source_sentences": len(lines),
         "systems": systems,
         "mcnemar": _mcnemar(omitted, names),
     }  # fmt: skip
-    version = f"alignment:{links.by}|version:posnmt-{__version__}"
-    how = f"words:{LETTERS} letters|function words:{FUNCTION_SHARE:.0%}|{version}"
+    how = f"words:{LETTERS} letters|function words:{FUNCTION_SHARE:.0%}|alignment:lexicon|version:posnmt-{__version__}"
     signatures = dict.fromkeys(("aligned_source_words", "omitted_sentences"), how)
     return Completeness(statistics, signatures, results, _warnings(systems), sources, omitted)
 
 
 def _content(sources: Sequence[Line]) -> list[np.ndarray]:
-    """Which words of each line are no function words."""
+    """For each line, which of its words are content words."""
     common = function_words(line.forms for line in sources)
     return [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]
 
 
 def _word_count(lines: Sequence[Line]) -> int:
     return sum(len(line.forms) for line in lines)
+
+
+def _sentence_counts(lines: Sequence[Line]) -> np.ndarray:
+    return np.array([len(line.sentences) for line in lines], dtype=int)
 
 
 def _system(
@@ -131,10 +135,10 @@ def _system(
 
     Args:
         name: of the output.
-        margins: `[K]` by how much each sentence counts as omitted.
+        margins: `[K]` of the detector; a sentence above 0 counts as omitted.
         lines, numbers: `[K]` the line of each sentence, and its number in it.
         sizes: `[N]` sentences of each line.
-        labels: what people say of it.
+        labels: human labels of it.
     """
     omitted = margins > 0
     return {
@@ -156,7 +160,7 @@ def _mcnemar(omitted: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: np.ndarray) -> list[dict[str, Any]]:
-    """The rate of each place of a sentence in its line, of lines with several sentences, and of the last ones."""
+    """The rate at each place of a sentence in its line, and at the last place, in lines with several sentences."""
     several = sizes[lines] > 1
     place = numbers.clip(max=LAST_PLACE - 1)
     chosen = {f"{n + 1}{'-' if n + 1 == LAST_PLACE else ''}": several & (place == n) for n in range(LAST_PLACE)}
@@ -165,7 +169,7 @@ def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: 
 
 
 def _worst(margins: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
-    """The lines with most omitted sentences, the surest first: the number of the line, and those of the sentences."""
+    """The lines with most omitted sentences, the surest first: numbers of the line and of these sentences."""
     lost = np.flatnonzero(margins > 0)
     by_line: dict[int, list[int]] = {}
     for each in lost.tolist():

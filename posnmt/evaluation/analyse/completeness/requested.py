@@ -1,9 +1,10 @@
-"""The completeness that the settings of an analysis ask for: their faults, and the files that they name."""
+"""What an analysis asks for: the completeness of translations, and paragraphs cut into the parts of each sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.writing import EXAMPLES, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.evaluation.analyse.completeness.evidence import parts
 from posnmt.evaluation.analyse.completeness.labels import OPTION, Labels, read_labels
-from posnmt.evaluation.analyse.completeness.measure import Completeness, completeness
-from posnmt.evaluation.analyse.completeness.realign import realigned
+from posnmt.evaluation.analyse.completeness.lexicon import aligned
+from posnmt.evaluation.analyse.completeness.measure import UNKNOWN, Completeness, completeness
+from posnmt.evaluation.analyse.completeness.words import Line, split
 from posnmt.evaluation.analyse.inputs import Text, input_record
 from posnmt.evaluation.analyse.sentence_scores import label
 from posnmt.evaluation.analyse.settings import Settings
@@ -47,7 +50,7 @@ def measured_completeness(
 
     Args:
         texts: source, first reference, and outputs; those of swapped sources last.
-        shown: how many are no outputs of swapped sources.
+        shown: number of outputs that are not for swapped sources.
 
     Raises:
         UserError: a file has faults.
@@ -85,7 +88,7 @@ def cut_paragraphs(texts: Sequence[Text], settings: Settings) -> tuple[list[Text
 
 
 def _pairs(paths: tuple[Path, Path], records: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The lines of aligned text; its records are added.
+    """The lines of aligned text; records of its files are added to `records`.
 
     Raises:
         UserError: a file has faults, or they have different numbers of lines.
@@ -100,3 +103,61 @@ def _pairs(paths: tuple[Path, Path], records: list[dict[str, Any]]) -> list[tupl
         input_record(file, lines=len(text), digests=findings.digests) for file, text in zip(files, texts, strict=True)
     ]
     return list(zip(*texts, strict=True))
+
+
+@dataclass(frozen=True)
+class Realigned:
+    """Texts with a line for each sentence of the source.
+
+    Attributes:
+        texts: the source, then its translations; the lines of a paragraph, joined, are the paragraph.
+        places: for each line the number of its sentence in its paragraph, from 0.
+    """
+
+    texts: list[list[str]]
+    places: list[int]
+
+
+def realigned(
+    source: Sequence[str], translations: Sequence[Sequence[str]], languages: tuple[str | None, str | None]
+) -> Realigned:
+    """Cut translations of paragraphs where the sentences of the source end.
+
+    Args:
+        source: N paragraphs; a paragraph without words remains one line.
+        translations: texts of N lines, the reference first: the lexicon is learned from it.
+        languages: codes of the source's and the target's language; None: unknown.
+    """
+    here, there = (code or UNKNOWN for code in languages)
+    sources = [split(line, here) for line in source]
+    texts = [[split(line, there) for line in lines] for lines in translations]
+    _, strengths_of = aligned(sources, texts[0], texts)
+    expansion = sum(len(line.forms) for line in texts[0]) / max(1, sum(len(line.forms) for line in sources))
+    cut: list[list[str]] = [[] for _ in translations]
+    for number, line in enumerate(sources):
+        for new, whole, text, strengths in zip(cut, translations, texts, strengths_of, strict=True):
+            if line.sentences:
+                own = parts(line, text[number], strengths(number), expansion, INSIDE_COST)
+                new += _pieces(whole[number], text[number], own)
+            else:
+                new.append(whole[number])
+    first = [each for line, text in zip(sources, source, strict=True) for each in line.sentences or [text]]
+    places = [place for line in sources for place in range(max(1, len(line.sentences)))]
+    return Realigned([first, *cut], places)
+
+
+def _pieces(text: str, line: Line, own: Sequence[slice]) -> list[str]:
+    """A text cut before the first word of each part except the first; opening marks such as `„` stay with the word."""
+    begins = [0]
+    for part in own[1:]:
+        begin = line.starts[part.start] if part.start < len(line.starts) else len(text)
+        while begin < len(text) and begin > begins[-1] and text[begin - 1] in OPENING:
+            begin -= 1
+        begins.append(max(begins[-1], begin))
+    return [text[start:end] for start, end in pairwise([*begins, len(text)])]
+
+
+INSIDE_COST = 5.0
+"""The cost of a cut inside a sentence: it is rarely right, since it leaves half a sentence in each of two lines."""
+OPENING = "([{„“‚‘«「『（《¿¡"
+"""Marks that belong to the word after them."""

@@ -1,8 +1,8 @@
-"""The words of a text in any script, and which of them carry content, without a list of any language.
+"""The sentences and words of a line in any script, and which words carry content, without a list of any language.
 
-A word is a run of letters or digits. Chinese characters and hiragana are words of one character, katakana are words by
-their runs, and other scripts without blanks are cut into overlapping pairs of characters. Words are compared by their
-form: without case and accents, and cut behind the first letters, so that inflected forms of a word are mostly one.
+A word is a run of letters or digits. Each Chinese character or hiragana is a word; so is a run of katakana; other
+scripts without blanks are cut into overlapping pairs of characters. Words are compared by their forms: without case and
+accents, and only their first letters, so that inflections of a word mostly have the same form.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
+
+from posnmt.translate.sentences import sentences
 
 LETTERS = 4
-"""Letters of a word that count; chosen on made deletions by benchmarks/completeness.py."""
+"""Number of first letters in a form; chosen on artificial deletions by benchmarks/completeness.py."""
 
 FUNCTION_SHARE = 0.2
-"""The share of all words of a text that its most frequent forms make up, the function words; likewise."""
+"""The share of a text's words that are function words, its most frequent forms; chosen in the same way."""
 
 _HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA = "\u3041-\u309f"
@@ -35,7 +38,7 @@ class Word:
     """A word of a text.
 
     Attributes:
-        form: by which words are compared.
+        form: see above; words with the same form are equal.
         start: its first character, counted from 0.
     """
 
@@ -57,7 +60,7 @@ def words(text: str) -> list[Word]:
 
 @lru_cache(maxsize=2**17)
 def form(word: str) -> str:
-    """A word without case, accents and all but its first letters; a number is whole."""
+    """The first letters of a word, without case and accents; numbers are kept whole."""
     plain = unicodedata.normalize("NFKD", word.casefold())
     if any(map(str.isdigit, plain)):
         return plain
@@ -80,3 +83,46 @@ def function_words(texts: Iterable[Sequence[str]], share: float = FUNCTION_SHARE
             break
         chosen.append(each)
     return frozenset(chosen)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text.
+
+    Attributes:
+        sentences: of which it consists; joined, they are the line. A line without words has none.
+        forms: of its words.
+        starts: the first character of each word.
+        ends: for each sentence, the number of words up to its end.
+    """
+
+    sentences: list[str]
+    forms: list[str]
+    starts: list[int]
+    ends: list[int]
+
+    @property
+    def parts(self) -> list[slice]:
+        """The words of each sentence."""
+        return [slice(*ends) for ends in pairwise([0, *self.ends])]
+
+
+def split(text: str, language: str) -> Line:
+    """The sentences and words of a line, by the rules of `posnmt.translate.sentences`.
+
+    A piece without words, such as a quotation mark, belongs to the sentence before it; at the beginning to the first.
+    """
+    in_order = words(text)
+    starts = [word.start for word in in_order]
+    own: list[str] = []
+    ends: list[int] = []
+    pieces = sentences(text, language) if in_order else []
+    for piece, limit in zip(pieces, accumulate(map(len, pieces)), strict=True):
+        count = sum(at < limit for at in starts)
+        if ends and count in (0, ends[-1]):
+            own[-1] += piece
+        elif ends and not ends[-1]:
+            own[-1], ends[-1] = own[-1] + piece, count
+        else:
+            own, ends = [*own, piece], [*ends, count]
+    return Line(own, [word.form for word in in_order], starts, ends)

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from posnmt.evaluation.report.charts import Chart
 from posnmt.evaluation.report.figures.canvas import Drawing
 from posnmt.evaluation.report.figures.heat import draw_heat
-from posnmt.evaluation.report.figures.histogram import draw_histogram
 from posnmt.evaluation.report.figures.lines import draw_lines
-from posnmt.evaluation.report.figures.whiskers import draw_whiskers
+from posnmt.evaluation.report.figures.multiples import draw_histogram, draw_whiskers
 
 KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers, "heat": draw_heat}
 

@@ -77,7 +77,7 @@ class Drawing:
 
 @contextmanager
 def settings(name: str) -> Iterator[None]:
-    """Use fixed matplotlib settings, whatever the user's are. `name` makes the ids of an SVG unique."""
+    """Use fixed matplotlib settings instead of the user's; `name` makes the ids of an SVG unique."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -113,7 +113,7 @@ def marker_style(number: int) -> dict[str, Any]:
 
 
 def columns_of(chart: Chart) -> int:
-    """How many panels of a chart stand beside each other."""
+    """The number of panels of a chart that are side by side."""
     return 1 if chart.kind == "lines" else max(1, min(COLUMNS, len(chart.panels)))
 
 
@@ -183,7 +183,7 @@ def quiet(axes: Axes, chart: Chart, panel: int) -> None:
 
 
 def fitted(title: str, width: float) -> tuple[float, str]:
-    """The font size at which a title fits into a width in inches; one too long for the smallest size is shortened."""
+    """The font size at which a title fits into a width in inches, and the title, shortened if the size is too small."""
     size = min(TITLE_FONT, width / POINT / (letters(title) * TITLE_LETTER))
     size = max(size, SMALLEST_TITLE)
     return size, shortened(title, width, size)
@@ -286,17 +286,17 @@ def points_of(chart: Chart, axes: Sequence[Axes], places: Sequence[float]) -> li
         axes: of its panels.
         places: coordinates of the positions.
     """
-    points = []
+    points: list[tuple[float, float, str]] = []
     for each, panel in zip(axes, chart.panels, strict=True):
         each.get_xlim(), each.get_ylim()  # computes limits that are due
         to_figure = each.transData - each.figure.transSubfigure
         figure = each.get_figure(root=True)
         assert figure is not None
         width, height = figure.get_size_inches() / POINT
-        for curve in panel.curves:
+        for row, curve in enumerate(panel.curves):
             for number, (place, value) in enumerate(zip(places, curve.values, strict=True)):
                 if value is not None and curve.number >= 0:
-                    x, y = to_figure.transform((place, value))
+                    x, y = to_figure.transform((place, row if chart.kind == "heat" else value))
                     points.append((float(x * width), float((1 - y) * height), chart.tip(panel, curve, number)))
     return points if len(points) <= MOST_POINTS else []
 

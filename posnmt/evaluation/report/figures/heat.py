@@ -1,8 +1,8 @@
-"""Heat maps: a row of cells for each curve, one panel beside another, with one scale of colours.
+"""Heat maps: a row of cells for each curve, in panels side by side, with one scale of colours.
 
-Cells are one colour, the more opaque the larger the value, so that they suit light and dark pages. The least value of
-positive ones is transparent; otherwise 0 is, and negative values have another colour. Opacity grows with the square
-root, so that small values are seen beside large ones.
+All cells have one colour, which is more opaque for larger values, so that they suit light and dark pages. The least
+value is transparent; if some values are negative, 0 is, and negative values have another colour. Opacity grows with the
+square root of the value, so that small values are visible beside large ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STEPS = 64
 
 
 def draw_heat(chart: Chart) -> Drawing:
-    """Draw the panels with lines where training ends."""
+    """Draw the panels, with lines where training ends."""
     values = [np.array([_numbers(curve.values) for curve in panel.curves], float) for panel in chart.panels]
     known = np.concatenate([each[np.isfinite(each)] for each in values])
     span = span_of(known)
@@ -47,11 +47,12 @@ def draw_heat(chart: Chart) -> Drawing:
             _label(axes, chart, panel, number)
             _mark(axes, chart)
         _scale(figure, chart, span)
-        return canvas.save(figure, _points(chart, all_axes))
+        few = sum(each.size for each in values) <= canvas.MOST_POINTS
+        return canvas.save(figure, canvas.points_of(chart, all_axes, range(len(chart.labels))) if few else [])
 
 
 def span_of(known: np.ndarray) -> tuple[float, float]:
-    """The ends of the scale of colours: of positive values the least and the largest, otherwise as far to each side."""
+    """The ends of the scale of colours: least and largest value; symmetric around 0 if some value is negative."""
     least, largest = float(known.min(initial=np.inf)), float(np.abs(known).max(initial=0)) or 1.0
     if least < 0:
         return -largest, largest
@@ -84,7 +85,7 @@ def _layout(chart: Chart) -> tuple[Figure, list[Axes]]:
     names = [_cut(curve.name) for panel in chart.panels for curve in panel.curves]
     left = EDGE + _inches(names)
     below = (_inches([_cut(label) for label in chart.labels]) if _are_words(chart) else 0.12) + 0.2
-    columns = 2 if len(chart.panels) > 1 and len(chart.labels) <= MOST_BESIDE else 1
+    columns = 1 + _beside(chart)
     width = (WIDTH - left - EDGE - (columns - 1) * GAP) / columns
     plot = width if chart.squared else min(max(rows * APART / 72, LOW), HIGH)
     down = -(-len(chart.panels) // columns)
@@ -121,7 +122,7 @@ def _label(axes: Axes, chart: Chart, panel: Panel, number: int) -> None:
     apart = APART if _are_words(chart) else (max(map(canvas.letters, labels)) + 1) * FONT * canvas.LETTER
     every = math.ceil(len(labels) * apart / wide - 0.01)
     places = range((len(labels) - 1) % every if not _are_words(chart) else 0, len(labels), every)
-    lowest = number + (2 if _beside(chart) else 1) >= len(chart.panels)
+    lowest = number + 1 + _beside(chart) >= len(chart.panels)
     shown = [labels[place] if lowest else "" for place in places]
     axes.set_xticks(list(places), shown, rotation=90 if _are_words(chart) else 0)
     if panel.title:
@@ -143,7 +144,7 @@ def _mark(axes: Axes, chart: Chart) -> None:
 
 
 def _scale(figure: Figure, chart: Chart, span: tuple[float, float]) -> None:
-    """The scale of colours above the panels, and what the marks are."""
+    """The scale of colours above the panels, and the explanation of the marks."""
     height = figure.get_size_inches()[1]
     measure = chart.panels[0].measure
     axes = figure.add_axes((0.2 / WIDTH, 1 - 0.19 / height, 0.9 / WIDTH, 0.07 / height), facecolor="none")
@@ -158,24 +159,6 @@ def _scale(figure: Figure, chart: Chart, span: tuple[float, float]) -> None:
         1.26 / WIDTH, 1 - 0.11 / height, "\n".join(filter(None, words)),
         ha="left", va="top", color=COLOURS["muted"], fontsize=6.2, linespacing=1.3,
     )  # fmt: skip
-
-
-def _points(chart: Chart, all_axes: Sequence[Axes]) -> list[tuple[float, float, str]]:
-    """The middle of each cell with its text; none in a large figure."""
-    if len(chart.labels) * sum(len(panel.curves) for panel in chart.panels) > canvas.MOST_POINTS:
-        return []
-    points = []
-    for axes, panel in zip(all_axes, chart.panels, strict=True):
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        width, height = figure.get_size_inches() / canvas.POINT
-        to_figure = axes.transData - axes.figure.transSubfigure
-        for row, curve in enumerate(panel.curves):
-            for column, value in enumerate(curve.values):
-                if value is not None:
-                    x, y = to_figure.transform((column, row))
-                    points.append((float(x * width), float((1 - y) * height), chart.tip(panel, curve, column)))
-    return points
 
 
 def _beside(chart: Chart) -> bool:

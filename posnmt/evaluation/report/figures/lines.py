@@ -48,7 +48,7 @@ def draw_lines(chart: Chart) -> Drawing:
 
 
 def _parted(curve: Curve, few: Sequence[int]) -> tuple[Curve, Curve]:
-    """A curve without its values of few sentences, and one with these alone."""
+    """A curve without its values of few sentences, and a curve with only these."""
     joined, apart = (
         [value if (place in few) == chosen else None for place, value in enumerate(curve.values)]
         for chosen in (False, True)
@@ -110,7 +110,7 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
 
 
 def shaded(chart: Chart) -> list[str]:
-    """The legend's texts for shaded positions, those that training lacks altogether first."""
+    """The legend's texts for shaded positions, first for those that do not occur in training at all."""
     return [_shade_text(mark, chart) for mark in SHADES if mark in (chart.training or ())]
 
 
