@@ -252,8 +252,8 @@ class Faults:
 
 def _check_measurable(recipe: Recipe, analysis: Analysis) -> None:
     """Raise a `UserError` if an analysis is not possible with its settings."""
-    if analysis.text == "words":
-        for scale in recipe.scales:
+    for scale in recipe.scales:
+        if analysis.text_at(scale) == "words":
             try:
                 requires(word_tokeniser(recipe.pair_at(scale).target))
             except UserError as error:

@@ -304,7 +304,7 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
         return None
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
-        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.pair.model_dump()}
+        settings = {"sentences": test.join, **test.joining(study_plan.scale), "pair": study_plan.pair.model_dump()}
         step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
         step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
@@ -363,11 +363,11 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         "outputs": outputs,
         "seeds": max(recipe.seeds((run.system, run.training), scale) for run in runs),
         "shares": recipe.tests[analysis.test].swap,
-        "text": analysis.text,
+        "text": analysis.text_at(scale),
         "bins": analysis.bins if analysis.bins in (None, "parts") else at(analysis.bins, scale),
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
-        **({"target_language": study_plan.pair.target} if analysis.text == "words" else {}),
+        **({"target_language": study_plan.pair.target} if analysis.text_at(scale) == "words" else {}),
         **({"documents": True} if has_documents(recipe, recipe.tests[analysis.test], scale) else {}),
         **in_key(metrics_of(analysis), study_plan.parts),
     }

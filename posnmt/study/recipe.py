@@ -28,6 +28,8 @@ from posnmt.study.sweep import Seeds, Sweep
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 Value = TypeVar("Value")
 Share = Annotated[float, Field(gt=0, le=1)]
+Rest = Literal["keep", "drop"]
+Measured = Literal["raw", "words", "subwords"]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
 # With the values of a sweep: posnmt.study.points.
@@ -199,8 +201,17 @@ class Test(Section):
 
     corpus: str | dict[Scale, str]
     join: Annotated[int, Field(ge=2)] | None = Field(None, description="consecutive sentences made one")
-    rest: Literal["keep", "drop"] = Field("keep", description="join: what is left at a document's end")
+    rest: Rest | dict[Scale, Rest] = Field("keep", description="join: what is left at a document's end")
+    documents: bool | dict[Scale, bool] = Field(
+        True, description="join: sentences of one document alone, where documents are known"
+    )
     swap: list[Share] = Field([], description="translated once more for each share of swapped source words")
+
+    def joining(self, scale: Scale) -> dict[str, Any]:
+        """The settings of the join at a scale; those that are not given there have their defaults."""
+        rest = "keep" if lacks(self.rest, scale) else at(self.rest, scale)
+        documents = True if lacks(self.documents, scale) else at(self.documents, scale)
+        return {"rest": rest, **({} if documents else {"documents": False})}
 
 
 class Runs(Section):
@@ -230,7 +241,7 @@ class Analysis(Compared):
     """An analysis of the outputs of several systems on one test."""
 
     systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
-    text: Literal["raw", "words", "subwords"] = Field(
+    text: Measured | dict[Scale, Measured] = Field(
         "raw",
         description="what outputs and reference are cut into before they are measured: words (by Moses' rules, or a "
         "segmenter of Japanese or Chinese; for tokenised BLEU), or the subwords of training; raw: nothing",
@@ -242,6 +253,10 @@ class Analysis(Compared):
     )
     metrics: list[MetricName] = Field([*DEFAULT_METRICS], min_length=1)
     bleu_tokenizer: str | dict[Scale, str] = "13a"
+
+    def text_at(self, scale: Scale) -> Measured:
+        """What is measured at a scale; raw text where nothing is said."""
+        return "raw" if lacks(self.text, scale) else at(self.text, scale)
 
 
 class Likelihood(Compared):

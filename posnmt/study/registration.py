@@ -370,14 +370,16 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
     test = recipe.tests[analysis.test]
     registered: RegisteredAnalysis = {
         "name": name,
-        "text": analysis.text,
+        "text": analysis.text_at(scale),
         "tokenizer": None if lacks(analysis.bleu_tokenizer, scale) else at(analysis.bleu_tokenizer, scale),
         "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
         "join": test.join,
-        "rest": test.rest,
+        "rest": test.joining(scale)["rest"],
     }
     if has_documents(recipe, test, scale):
         registered["documents"] = True
+    elif test.join is not None and "documents" in test.joining(scale):
+        registered["documents"] = False  # sentences of several documents are joined
     return registered
 
 

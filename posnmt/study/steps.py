@@ -197,7 +197,8 @@ def join(context: Context) -> None:
 
     work, text, settings = _work_folder(context), context.inputs["text"], context.settings
     documents = text / "documents"
-    files = parallel_text(text / "source", text / "target", documents=documents if documents.exists() else None)
+    known = documents.exists() and settings.get("documents", True)
+    files = parallel_text(text / "source", text / "target", documents=documents if known else None)
     write_joined(work / "joined", files, settings["sentences"], drop_rest=settings["rest"] == "drop")
     _move_results(
         context, work, {f"joined/joined.{side}": side for side in SIDES} | {"joined/manifest.json": "manifest.json"}

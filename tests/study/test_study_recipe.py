@@ -18,6 +18,7 @@ from posnmt.config import segmenters
 from posnmt.config.schema import Config
 from posnmt.config.systems import SYSTEMS
 from posnmt.config.yaml import merge
+from posnmt.corpora.catalogue import entry
 from posnmt.run.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
@@ -540,6 +541,13 @@ def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
         assert (train.adam_betas, train.adam_epsilon, train.clip) == ((0.9, 0.999), 1e-8, 3.0)
         assert (train.steps, train.batch, train.batch_unit) == (300_000, 128, "sentences")
         assert (train.label_smoothing, train.evaluate_every, train.average) == (0, 10_000, 1)
+        assert (train.with_replacement, model.source_begin) == (
+            True,
+            True,
+        )  # code/util/corpus.py, code/util/language.py
+        assert (train.bleu_tokenizer, config.data.tokenise) == ("none", "none")  # the text is tokenised
+        assert (config.subword.type, config.subword.vocabulary, config.subword.shared) == ("unigram", 40_000, True)
+        assert config.subword.normalisation == "nmt_nfkc"  # spm_train's default
         assert (model.dropout, model.embedding_init, model.scale_embeddings) == (0.2, "normal", False)
         if model.architecture == "transformer":
             assert (model.feed_forward_dropout, model.norm_epsilon, model.init) == (0.2, 1e-6, "pytorch")
@@ -551,7 +559,16 @@ def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
                     "sinusoidal": {"dropout_before": 0.2},
                 }.get(scheme.scheme, {})
                 assert scheme.options == expected_options
-    assert recipe.scales["paper"].corpora["test"].public == {"sacrebleu": "wmt14"}  # type: ignore[union-attr]
+    made = plan(recipe, "paper", None)
+    names = {step: made.steps[f"fetch/{step}-0"].settings["corpus"]["name"] for step in ("train", "dev", "test")}
+    pairs = {step: entry(name).pairs for step, name in names.items()}
+    assert names["train"] == "wmt14-stanford-en-de"
+    assert pairs == {"train": 4_468_840, "dev": 3000, "test": 2737}  # Table 1, the training text before it is filtered
+    done = analyses(made, made.steps)[0]
+    assert {name: done[name].settings["text"] for name in ("words", "by-length")} == {
+        "words": "raw",
+        "by-length": "subwords",
+    }
 
 
 def test_the_paper_scales_have_what_the_papers_have() -> None:
@@ -574,6 +591,19 @@ def test_the_paper_scales_have_what_the_papers_have() -> None:
             assert (train.schedule.decay, train.schedule.patience, train.batch) == (0.9, 6, 4700)
 
 
+def test_joined_lines_are_those_of_rosendahl2019_at_paper_scale_alone() -> None:
+    recipe, pair = load("rosendahl2019"), {"pair": {"source": "de", "target": "en"}}
+    for scale, settings in (("paper", {"rest": "keep", "documents": False}), ("small", {"rest": "drop"})):
+        assert recipe.tests["concat_seq"].joining(scale) == settings  # type: ignore[arg-type]
+    step = plan(recipe, "paper", None).steps["test/concat_seq-joined"]
+    assert step.settings == {"sentences": 2, "rest": "keep", "documents": False, **pair}
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if load(name, check_configs=False).paper])
+def test_the_precision_of_a_paper_scale_is_written_down(name: str) -> None:
+    assert load(name).scales["paper"].config["train"]["precision"] == "auto"
+
+
 @pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019b"])
 def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
     """Tokenised BLEU as of multi-bleu.perl, wherever the paper's BLEU stands beside ours; chen2019a has sacreBLEU's."""
@@ -586,7 +616,9 @@ def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
         for analysis, measure in pairs:
             if analysis is not None and measure in ("bleu", "multi-bleu"):
                 assert measure == "multi-bleu"
-                assert recipe.analyses[analysis].text == "words"
+                in_blanks = ["neishi2019"]  # whose text at paper scale is tokenised already
+                texts = {scale: recipe.analyses[analysis].text_at(scale) for scale in ("smoke", "small", "paper")}
+                assert texts == {"smoke": "words", "small": "words", "paper": "raw" if name in in_blanks else "words"}
 
 
 def test_bins_of_parts_need_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Config
+from posnmt.corpora.catalogue import entry
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
@@ -54,6 +55,30 @@ def test_joined_sentences_have_a_blank_between_where_words_have(lines: list[str]
     made = context(tmp_path, settings, {"text": tmp_path / "text"})
     steps.join(made)
     assert [lines_of(made.folder / side) for side in ("source", "target")] == [[joined], [joined]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ({"rest": "keep", "documents": False}, 14_038),  # R19 Table 3: 940 + 5903 + 4709 + 1755 + 731
+        ({"rest": "drop", "documents": False}, 14_037),
+        ({"rest": "keep"}, 14_041),  # a rest in each of three sets
+        ({"rest": "drop"}, 14_034),
+    ],
+)
+def test_as_many_lines_are_joined_as_in_r19(settings: dict[str, Any], lines: int, tmp_path: Path) -> None:
+    """28,075 lines of newstest2008 to 2018 without 2015, as many of each as the catalogue has."""
+    sizes = [entry(f"newstest{year}-de-en").pairs or 0 for year in range(2008, 2019) if year != 2015]
+    for side in ("source", "target"):
+        write(tmp_path / "text" / side, *(f"{number}." for number in range(sum(sizes))))
+    write(tmp_path / "text" / "documents", *(f"set-{number}" for number, size in enumerate(sizes) for _ in range(size)))
+    pair = {"source": "de", "target": "en"}
+    made = context(tmp_path, {"sentences": 2, **settings, "pair": pair}, {"text": tmp_path / "text"})
+    steps.join(made)
+    assert len(lines_of(made.folder / "source")) == len(lines_of(made.folder / "target")) == lines
+    if settings == {"rest": "keep", "documents": False}:
+        assert lines_of(made.folder / "source")[1025] == "2050. 2051."  # of two sets
+        assert lines_of(made.folder / "source")[-1] == "28074."
 
 
 def test_a_part_of_a_text_is_evenly_spread(tmp_path: Path) -> None:
