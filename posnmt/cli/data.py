@@ -58,7 +58,14 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     "--cache", type=click.Path(path_type=Path), help="folder; default: corpora in $POSNMT_CACHE or ~/.cache/posnmt"
 )
 @click.option("--pair", metavar="SRC-TGT", help="source and target, such as en-de; default: the catalogue's pair")
-def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
+@click.option(
+    "--from",
+    "origin",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="the unpacked distribution of a corpus that needs a licence, such as ASPEC; it is read once",
+)
+def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: Path | None) -> None:
     """Fetch corpora into the cache, and print the files of each on a line: source TAB target [TAB document ids].
 
     NAMES are from the catalogue, or like `sacrebleu:wmt20` or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted
@@ -77,12 +84,14 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
         for name in names:
             try:
                 corpus, languages = _corpus_and_pair(name, pair)
-                fetched = get(corpus, cache or default_cache(), languages, display.say, display.show)
+                fetched = get(corpus, cache or default_cache(), languages, display.say, display.show, origin=origin)
             except UserError as fault:
                 faults.append(fault)
                 continue
             if fetched.licence:
                 display.say(f"{name}: licence: {fetched.licence}; to cite: {fetched.citation}")
+            for path in fetched.references:
+                display.say(f"{name}: a further reference: {path}")
             files = (fetched.source, fetched.target, fetched.document_ids)
             click.echo("\t".join(str(path) for path in files if path is not None))
     raise_all(faults)

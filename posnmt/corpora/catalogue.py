@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from posnmt.base.errors import UserError, combined, refuse_unknown
 from posnmt.config.yaml import Section, faults, read_yaml
-from posnmt.corpora.spec import Languages, Remote, TestSet
+from posnmt.corpora.spec import Columns, Languages, MtEval, Remote, TestSet
 
 
 class Entry(Section):
@@ -19,6 +19,7 @@ class Entry(Section):
     title: str
     pair: Languages = Field(description="the direction of the papers; the other one is available as well")
     corpus: Remote | TestSet | None = None
+    licensed: Columns | MtEval | None = Field(None, description="its texts in the distribution for licence holders")
     obtain: str | None = Field(None, description="instead of corpus: how to obtain one that needs a licence")
     mtdata: str | None = Field(None, description="its id in mtdata")
     pairs: int | None = Field(None, description="sentence pairs, blank lines counted")
@@ -31,6 +32,8 @@ class Entry(Section):
     def _one_way(self) -> Entry:
         if (self.corpus is None) == (self.obtain is None):
             raise ValueError("an entry has either corpus or obtain")
+        if self.licensed is not None and self.obtain is None:
+            raise ValueError("a licensed corpus says how to obtain it")
         return self
 
     def fetchable(self, name: str) -> Remote | TestSet:
@@ -40,8 +43,15 @@ class Entry(Section):
             UserError: it needs a licence; the message says how to obtain it.
         """
         if self.corpus is None:
-            raise UserError(f"{name} cannot be fetched: {self.title}", None, " ".join(str(self.obtain).split()))
+            raise self.refused(name)
         return self.corpus
+
+    def refused(self, name: str) -> UserError:
+        """That it cannot be fetched, and how to obtain it."""
+        todo = " ".join(str(self.obtain).split())
+        if self.licensed is not None:
+            todo = f"{todo}; then `posnmt data fetch {name} --from FOLDER`, once, with the folder of the distribution"
+        return UserError(f"{name} cannot be fetched: {self.title}", None, todo)
 
 
 @cache

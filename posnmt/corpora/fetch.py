@@ -23,8 +23,9 @@ from posnmt.base.files import cache_folder, load_json, sha256_of
 from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
-from posnmt.corpora.catalogue import by_mtdata, entry
+from posnmt.corpora.catalogue import Entry, by_mtdata, entry
 from posnmt.corpora.download import PAUSES, Checksum, Downloads, Say, Show, locked
+from posnmt.corpora.licensed import write_licensed
 from posnmt.corpora.mtdata import look_up
 from posnmt.corpora.spec import Corpus, Indexed, Listed, LocalText, Remote, TestSet, spec
 from posnmt.corpora.testset import choose_pair, write_test_set
@@ -56,6 +57,7 @@ class _Facts(TypedDict):
     """The manifest of a corpus in the cache."""
 
     files: _Texts
+    references: NotRequired[dict[str, _Text]]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class FetchedCorpus:
         checksum: SHA-256 of the SHA-256 of these files, in this order.
         lines: the number of lines; None for the user's own files, which are not read here.
         licence, citation: those in the catalogue.
+        references: the other references of a test set that has several.
     """
 
     source: Path
@@ -77,6 +80,7 @@ class FetchedCorpus:
     lines: int | None = None
     licence: str | None = None
     citation: str | None = None
+    references: tuple[Path, ...] = ()
 
 
 def default_cache() -> Path:
@@ -91,6 +95,7 @@ def fetch(
     say: Say,
     show: Show | None = None,
     pauses: Sequence[float] = PAUSES,
+    origin: Path | None = None,
 ) -> FetchedCorpus:
     """A corpus as aligned text files. It is fetched if it is not in the cache.
 
@@ -101,6 +106,7 @@ def fetch(
         say: called with a line about each stage.
         show: called with the progress of a download; default: lines to `say`.
         pauses: seconds before each further attempt of a download.
+        origin: folder of the distribution of a corpus that needs a licence; None: it is in the cache, or is refused.
 
     Raises:
         UserError: the corpus cannot be fetched (the message states how to do so by hand), or its content is not as
@@ -111,7 +117,12 @@ def fetch(
             return _local(corpus)
         case Listed():
             listed = entry(corpus.name)
-            fetched = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
+            if listed.licensed is not None:
+                fetched = _licensed(listed, corpus.name, cache, languages, say, origin)
+            else:
+                public = listed.fetchable(corpus.name)
+                _refuse_origin(corpus.name, origin)
+                fetched = fetch(public, cache, languages, say, show, pauses)
             if listed.pairs not in (None, fetched.lines):
                 say(f"{corpus.name}: {fetched.lines:,} pairs, but the catalogue lists {listed.pairs:,}")
             return replace(fetched, licence=listed.licence, citation=listed.citation)
@@ -124,6 +135,7 @@ def fetch(
             order = _order((pair.split("-")[0], pair.split("-")[1]), languages, corpus.label)
         case Remote():
             order = _order(corpus.languages or languages, languages, corpus.label)
+    _refuse_origin(corpus.label, origin)
     downloads = Downloads(cache, say, show, pauses)
 
     def make(folder: Path) -> dict[str, Path]:
@@ -147,6 +159,31 @@ def _order(has: tuple[str, str], requested: tuple[str, str], label: str) -> tupl
         what = f"{label} is {'-'.join(has)}, but {'-'.join(requested)} is requested"
         raise UserError(what, None, "name another corpus")
     return own.index(pair[0]), own.index(pair[1])
+
+
+def _refuse_origin(name: str, origin: Path | None) -> None:
+    if origin is not None:
+        raise UserError(f"{name} is fetched, and not read from a folder", "--from", "leave --from out for it")
+
+
+def _licensed(
+    listed: Entry, name: str, cache: Path, languages: tuple[str, str], say: Say, origin: Path | None
+) -> FetchedCorpus:
+    """A corpus that needs a licence: from the cache, or from the folder of its distribution."""
+    assert listed.licensed is not None
+    licensed, order = listed.licensed, _order(listed.pair, languages, name)
+
+    def make(folder: Path) -> dict[str, Path]:
+        if origin is None:
+            raise listed.refused(name)
+        texts = write_licensed(licensed, origin, folder, say)
+        if order == (0, 1):
+            return texts
+        turned = {"source": texts["target"], "target": texts["source"]}  # one reference has one translation
+        return turned | {part: texts[part] for part in texts if part == "documents"}
+
+    key = {"licensed": licensed.model_dump(mode="json"), "languages": languages, "version": 1}
+    return _cached_texts(cache, name, key, make, say)
 
 
 def _local(corpus: LocalText) -> FetchedCorpus:
@@ -204,13 +241,15 @@ def _cached_texts(
                     path.replace(ready / part)
                 facts = {part: {"sha256": sha256_of(ready / part), "lines": _lines(ready / part)} for part in texts}
                 _refuse_misaligned(label, facts)
-                manifest = {"posnmt": __version__, **key, "files": facts}
+                files = {part: fact for part, fact in facts.items() if part in _PARTS}
+                further = {part: fact for part, fact in facts.items() if part not in _PARTS}
+                manifest = {"posnmt": __version__, **key, "files": files, "references": further}
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
                 ready.replace(folder)
             say(f"{label}: {facts['source']['lines']:,} pairs")
-        written: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
-        facts = written["files"]
-    for part, fact in facts.items():
+        known: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
+        facts, further = known["files"], known.get("references", {})
+    for part, fact in {**facts, **further}.items():
         if sha256_of(existing_file(folder / part, part)) != fact["sha256"]:
             raise UserError(
                 "this text has changed since it was written", folder / part, "remove its folder to create it again"
@@ -221,6 +260,7 @@ def _cached_texts(
         folder / "documents" if "documents" in facts else None,
         _combined([facts[part]["sha256"] for part in _PARTS if part in facts]),
         facts["source"]["lines"],
+        references=tuple(folder / part for part in sorted(further)),
     )
 
 

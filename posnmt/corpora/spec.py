@@ -121,6 +121,32 @@ class Remote(_Spec):
         return next((kind for kind in ("tsv", "tmx") if name.endswith(f".{kind}")), "text")
 
 
+class Columns(Section):
+    """Tables of a distribution that needs a licence."""
+
+    tables: list[str] = Field(min_length=1, description="ends of their paths in the distribution, in the texts' order")
+    separator: str = Field(min_length=1, description="what stands between two columns")
+    fields: Annotated[int, Field(ge=2)] = Field(description="columns of each line")
+    columns: tuple[Column, Column] = Field(description="of the two texts, from 0")
+    documents: Column | None = Field(None, description="the column of document ids")
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return self.tables[0]
+
+
+class MtEval(Section):
+    """A test set of a distribution that needs a licence, in the XML of NIST's mteval: a source and its references."""
+
+    mteval: str = Field(description="pattern of its files' names")
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return self.mteval
+
+
 def _is_fetchable(address: str) -> bool:
     """Whether a text is a URL that can be requested: ASCII, without blanks and without a user name."""
     try:

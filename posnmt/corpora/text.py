@@ -54,7 +54,7 @@ def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Se
                 fields = line.removesuffix(b"\n").split(b"\t")
                 short += len(fields) <= max(requested)
                 row = [fields[column] if column < len(fields) else b"" for column in requested]
-                yield row if documents is None else [*row[:-1], _one_word(row[-1])]
+                yield row if documents is None else [*row[:-1], one_word(row[-1])]
 
         lines = write_rows(rows(), out)
     if short:
@@ -62,7 +62,7 @@ def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Se
     return lines
 
 
-def _one_word(identifier: bytes) -> bytes:
+def one_word(identifier: bytes) -> bytes:
     """A document id with underscores in place of all Unicode blanks."""
     return "_".join(identifier.decode(errors="surrogateescape").split()).encode(errors="surrogateescape")
 

@@ -157,11 +157,17 @@ def refuse_entities(stream: BinaryIO, file: Path) -> None:
         while not in_element and (chunk := stream.read(1 << 16)):
             parser.Parse(chunk)
     except (expat.ExpatError, LookupError, ValueError) as error:  # also raised for unknown encodings
-        raise _malformed(error, file) from None
+        raise malformed(error, file) from None
 
 
-def _malformed(error: Exception, file: Path) -> UserError:
-    return UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it again")
+def malformed(error: Exception, file: Path, todo: str = "remove it, and fetch it again") -> UserError:
+    """The fault of a file that is no XML."""
+    return UserError(f"not well-formed XML: {error}", file, todo)
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and tabs, and without white space around it."""
+    return re.sub(r"[\r\n\t]+", " ", text).strip()
 
 
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
@@ -179,7 +185,7 @@ def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
                 for each in open_elements:  # the innermost one holds the unit
                     each.clear()
     except (ElementTree.ParseError, LookupError, ValueError) as error:
-        raise _malformed(error, file) from None
+        raise malformed(error, file) from None
 
 
 def _name(element: ElementTree.Element) -> str:
@@ -198,7 +204,7 @@ def _language(part: ElementTree.Element) -> str:
 def _segment(part: ElementTree.Element) -> str:
     """The text of the segment of a `tuv` element, on one line."""
     texts = ("".join(_text(segment)) for segment in _children(part, "seg"))
-    return re.sub(r"[\r\n\t]+", " ", next(texts, "")).strip()
+    return one_line(next(texts, ""))
 
 
 def _text(element: ElementTree.Element) -> Iterator[str]:

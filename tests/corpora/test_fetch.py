@@ -212,12 +212,12 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path):
         place = tmp_path / "downloads/nlp.stanford.edu/projects/nmt/data/wmt14.en-de" / f"train.{side}"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text(ENGLISH))
-    names = ["nist-zh-en", "wmt14-stanford-en-de", "newstest2014"]
+    names = ["nist-train-zh-en", "wmt14-stanford-en-de", "newstest2014"]
     done = CliRunner().invoke(main, ["data", "fetch", *names, "--cache", str(tmp_path)])
     assert done.exit_code == 2
     assert done.stdout.count("\t") == 1
     errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
-    assert errors[0].startswith("error: nist-zh-en cannot be fetched")
+    assert errors[0].startswith("error: nist-train-zh-en cannot be fetched")
     assert "LDC2002E18" in errors[0]
     assert "no corpus of the catalogue is called 'newstest2014'; did you mean 'newstest201" in errors[1]
     assert len(errors) == 2

@@ -48,7 +48,8 @@ def test_entries(name):
         case Remote(languages=languages):
             assert set(languages) == set(one.pair)
         case None:
-            with pytest.raises(UserError, match="give path"):
+            way = "give path" if one.licensed is None else f"; then `posnmt data fetch {name} --from FOLDER`"
+            with pytest.raises(UserError, match=way):
                 one.fetchable(name)
 
 
