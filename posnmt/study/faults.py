@@ -287,8 +287,9 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     for keys, measure, name, shares in wanted:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
             continue  # reported as an unknown name
-        if measure not in (*LENGTHS, *CLAIMED, *SPEEDS, *analysis.metrics):
-            yield keys, f"the analysis {name} does not measure {measure}: its metrics are {', '.join(analysis.metrics)}"
+        if measure not in (*LENGTHS, *CLAIMED, *SPEEDS, *analysis.measures):
+            measures = ", ".join(analysis.measures)
+            yield keys, f"the analysis {name} does not measure {measure}: its metrics are {measures}"
         for share in shares:
             if share and share not in (test.swap or ()):
                 yield keys, f"the test {analysis.test} has no copy with a share of {share:g} of the words swapped"

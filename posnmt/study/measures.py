@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from posnmt.base import plugins
 from posnmt.base.errors import choices
-from posnmt.evaluation.analyse.measures import LENGTHS, measure_of
+from posnmt.evaluation.analyse.measures import COMPLETENESS, LENGTHS, measure_of
 from posnmt.metrics.measure import Measure
 from posnmt.metrics.registry import METRICS
 
@@ -68,6 +68,6 @@ def _known(*others: str) -> Callable[[str], str]:
 
 
 MetricName = Annotated[str, AfterValidator(_known())]
-OutputMeasure = Annotated[str, AfterValidator(_known(*LENGTHS))]
-ClaimedMeasure = Annotated[str, AfterValidator(_known(*LENGTHS, *CLAIMED, *SPEEDS))]
-ShownMeasure = Annotated[str, AfterValidator(_known(*LENGTHS, *OF_RUNS))]
+OutputMeasure = Annotated[str, AfterValidator(_known(*COMPLETENESS, *LENGTHS))]
+ClaimedMeasure = Annotated[str, AfterValidator(_known(*COMPLETENESS, *LENGTHS, *CLAIMED, *SPEEDS))]
+ShownMeasure = Annotated[str, AfterValidator(_known(*COMPLETENESS, *LENGTHS, *OF_RUNS))]

@@ -368,6 +368,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
         **({"target_language": study_plan.pair.target} if analysis.text_at(scale) == "words" else {}),
+        **({"completeness": study_plan.pair.model_dump()} if analysis.completeness else {}),
         **({"documents": True} if has_documents(recipe, recipe.tests[analysis.test], scale) else {}),
         **in_key(metrics_of(analysis), study_plan.parts),
     }

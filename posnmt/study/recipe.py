@@ -18,6 +18,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.yaml import Section
 from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
+from posnmt.evaluation.analyse.measures import COMPLETENESS
 from posnmt.metrics.registry import DEFAULT_METRICS
 from posnmt.study.claims import Claim, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
@@ -252,7 +253,22 @@ class Analysis(Compared):
         "the training text by length, as it was cut, and one above; default: bins of 10",
     )
     metrics: list[MetricName] = Field([*DEFAULT_METRICS], min_length=1)
+    completeness: bool = Field(
+        False, description="also sentence ends, aligned source words and omitted sentences (docs/completeness.md)"
+    )
     bleu_tokenizer: str | dict[Scale, str] = "13a"
+
+    @model_validator(mode="after")
+    def _complete_text(self) -> Analysis:
+        cut = {self.text} if isinstance(self.text, str) else set(self.text.values())
+        if self.completeness and cut != {"raw"}:
+            raise ValueError(f"completeness finds sentences in raw text; here it is cut into {max(cut - {'raw'})}")
+        return self
+
+    @property
+    def measures(self) -> list[str]:
+        """The names of its metrics, and of what is measured beside them."""
+        return [*self.metrics, *(COMPLETENESS if self.completeness else ())]
 
     def text_at(self, scale: Scale) -> Measured:
         """What is measured at a scale; raw text where nothing is said."""

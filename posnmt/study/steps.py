@@ -390,6 +390,8 @@ def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[d
         reference = _cut(reference, cut, work)
         plain = {name: _cut(path, cut, work) for name, path in plain.items()}
         swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
+    if languages := settings.get("completeness"):
+        unit |= {"completeness": True, "source_language": languages["source"], "target_language": languages["target"]}
     trained = [each["trained_lengths"] for each in outputs if each["trained_lengths"] is not None]
     edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
     options = Settings(

@@ -452,6 +452,23 @@ def test_lines_that_are_joined_in_a_corpus_are_of_training_alone(tmp_path: Path)
     load(written(tmp_path, {**SMALL, "scales": scales}), check_configs=False)
 
 
+def test_completeness_is_part_of_an_analysis_that_asks_for_it(tmp_path: Path) -> None:
+    """Claims may be on it there alone; other analyses keep their keys."""
+
+    def tree(**asked: Any) -> dict[str, Any]:
+        test = {"analysis": "test", "measure": "omitted_sentences", "of": {"system": "relative"}, "is": "lower"}
+        claims = [{"claim": 1, "says": "complete", "test": {**test, "than": {"system": "transformer"}}}]
+        analyses = {**SMALL["analyses"], "test": {**SMALL["analyses"]["test"], **asked}}
+        return {**SMALL, "analyses": analyses, "claims": claims}
+
+    assert "the analysis test does not measure omitted_sentences" in faults_of(written(tmp_path, tree()))
+    assert "raw text" in faults_of(written(tmp_path, tree(completeness=True, text="words")))
+    made = plan(load(written(tmp_path, tree(completeness=True))), "smoke", None)
+    settings = {name: step.settings for name, step in analyses(made, made.steps)[0].items()}
+    assert settings["test"]["completeness"] == made.pair.model_dump()
+    assert all("completeness" not in each for name, each in settings.items() if name != "test")
+
+
 def test_a_corpus_of_a_recipe_that_is_like_another_is_the_whole_of_it(tmp_path: Path) -> None:
     """`schemes-enja` trains on the first 46,000 lines of its text; one like it on all of its own."""
     own = {"source": "train.is", "target": "train.en"}

@@ -14,9 +14,11 @@ from posnmt.corpora.catalogue import entry
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.measures import COMPLETENESS
 from posnmt.evaluation.analyse.seeds import seed_groups
 from posnmt.evaluation.analyse.settings import Settings
-from posnmt.study import steps, study
+from posnmt.study import evidence, steps, study
 from posnmt.study.load import load
 from posnmt.study.workflow.kind import Context, Resources
 
@@ -259,6 +261,19 @@ def test_what_a_text_is_cut_into(tmp_path: Path, prepared: Path, monkeypatch: py
             assert found["source"] == [SOURCE]
             count = length_unit(found["unit"], found["subword_model"])
             assert count([SOURCE]) == [len(text.source.encode([SOURCE])[0])]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_completeness_is_measured_where_it_is_asked_for(tmp_path: Path, prepared: Path, asked: bool) -> None:
+    """By the rules of the languages of the study; its counts are kept for verdicts, as those of metrics are."""
+    pair = {"completeness": {"source": "en", "target": "de"}} if asked else {}
+    made = analysis(tmp_path, prepared, **pair)
+    found, outputs = steps.measured(made, Resampling(samples=0))
+    assert ({*COMPLETENESS} <= {*found.additive.measures}) == asked
+    evidence.save(made.folder, found.additive, found.source_lengths, outputs)
+    assert ("omitted_sentences" in evidence.load(made.folder).measures) == asked
+    if asked:
+        assert found.results["completeness"]["languages"] == pair["completeness"]
 
 
 def test_lengths_in_subwords_are_of_tokenised_text_where_training_tokenised(prepared: Path) -> None:
