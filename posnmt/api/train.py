@@ -16,7 +16,7 @@ from posnmt.base.progress import Display
 from posnmt.config.schema import Config
 from posnmt.run.options import TrainOptions
 from posnmt.run.run import Run
-from posnmt.training.command import Asked, train_command
+from posnmt.training.command import TrainRequest, train_command
 
 
 @typed
@@ -70,9 +70,9 @@ def train(
         raise UserError(f"a config is a YAML file, a dictionary or a Config; got {kind}", "config")
     init = options.get("init")
     options["init"] = checked(init.folder if isinstance(init, Run) else init, Path | None, "init")
-    asked = Asked(Path(out), tree, options, _settings(settings), resume)
+    request = TrainRequest(Path(out), tree, options, _settings(settings), resume)
     with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):
-        return train_command(asked, display)
+        return train_command(request, display)
 
 
 def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:

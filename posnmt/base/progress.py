@@ -38,7 +38,7 @@ class Display:
             self._bar.stop()
             self._bar = None
 
-    def hush(self, silent: bool) -> None:
+    def silence(self, silent: bool) -> None:
         """If `silent`, show nothing from now on: for all processes but the first."""
         if silent:
             self.quiet = self.console.quiet = True

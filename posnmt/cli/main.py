@@ -221,12 +221,12 @@ def train(
     with loading():
         from posnmt.base.interrupt import Interrupted
         from posnmt.base.progress import Display
-        from posnmt.training.command import Asked, train_command
+        from posnmt.training.command import TrainRequest, train_command
 
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:
         with Display() as display:
-            run = train_command(Asked(folder, config, cast(TrainOptions, options), settings, resume), display)
+            run = train_command(TrainRequest(folder, config, cast(TrainOptions, options), settings, resume), display)
     except Interrupted as stopped:
         print(f"interrupted: {stopped}", file=sys.stderr)
         sys.exit(130)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posnmt.base.errors import UserError
+from posnmt.data.subword import Subwords
+from posnmt.data.text import SideText, TextPipeline
 
 UNITS = ("words", "tokens", "subwords", "characters")
 CountLengths = Callable[[list[str]], list[int]]
@@ -32,7 +34,11 @@ def length_unit(unit: str, subword_model: Path | None = None, side: str = "sourc
     if unit == "subwords":
         if subword_model is None:
             raise UserError("lengths in subwords need the subword model", "--subword-model", "give a .model file")
-        return _pipeline_lengths(subword_model, side) if subword_model.is_dir() else _subword_lengths(subword_model)
+        if subword_model.is_dir():
+            text: SideText = getattr(TextPipeline.load(subword_model), side)
+            return lambda lines: [len(row) for row in text.encode(lines)]
+        subwords = Subwords.load(subword_model)
+        return lambda lines: [len(row) for row in subwords.encode(lines)]
     if subword_model is not None:
         raise UserError(
             f"a subword model is given, but lengths are in {unit}", subword_model, "set the unit to subwords"
@@ -40,19 +46,3 @@ def length_unit(unit: str, subword_model: Path | None = None, side: str = "sourc
     if unit in ("words", "tokens"):
         return lambda lines: [len(line.split()) for line in lines]
     return lambda lines: [len(line) for line in lines]
-
-
-def _subword_lengths(path: Path) -> CountLengths:
-    """Lengths in subwords of one SentencePiece model."""
-    from posnmt.data.subword import Subwords
-
-    subwords = Subwords.load(path)
-    return lambda lines: [len(pieces) for pieces in subwords.encode(lines)]
-
-
-def _pipeline_lengths(folder: Path, side: str) -> CountLengths:
-    """Lengths in subwords of one side of a saved text pipeline, tokenisation included."""
-    from posnmt.data.text import SideText, TextPipeline
-
-    text: SideText = getattr(TextPipeline.load(folder), side)
-    return lambda lines: [len(row) for row in text.encode(lines)]

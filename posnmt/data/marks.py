@@ -11,11 +11,10 @@ import numpy as np
 
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.writing import is_alike
-from posnmt.data.subword import BLANK
+from posnmt.data.subword import BLANK, Subwords
 
 if TYPE_CHECKING:
     from posnmt.data.batch import Pairs
-    from posnmt.data.subword import Subwords
 
 LINES = 20_000
 """The most lines that are searched for marks."""

@@ -27,17 +27,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from posnmt.config.writing import SPACELESS
-from posnmt.data.corpus import open_text
-
-if TYPE_CHECKING:
-    from posnmt.data.corpus import TextFile
+from posnmt.data.corpus import TextFile, open_text
 
 FARTHEST = 5
 """The largest offset that is named."""

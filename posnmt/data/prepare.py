@@ -19,7 +19,9 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from rich.table import Table
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import PARTIAL, Digests, cache_folder, commit_folder, folder_digests, locked, sha256_of
@@ -39,9 +41,6 @@ from posnmt.data.sampling import Sampler
 from posnmt.data.store import Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
 from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _DIGESTS = Digests()
 """Digests of input files. `posnmt train` prepares twice: to complete the configuration, and to train."""
@@ -205,8 +204,6 @@ def sampled(store: Store) -> list[str]:
 
 def table(store: Store) -> Table:
     """The numbers of pairs kept and dropped, with reasons, in a column for each split."""
-    from rich.table import Table
-
     splits = list(store.manifest["splits"].values())
     rows = [("read", [split["read"] for split in splits])]
     rows += [(f"dropped: {reason}", [split["dropped"].get(reason, 0) for split in splits]) for reason in REASONS]

@@ -14,18 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posnmt.metrics.ter_pairs import Pairs, pairs_of, spans
+from posnmt.metrics.ter_pairs import Booleans, Integers, Pairs, pairs_of, spans
 from posnmt.metrics.ter_tables import BAND, STEEPEST, Moves, Tables, came_from
 
-if TYPE_CHECKING:
-    from posnmt.metrics.ter_pairs import Booleans, Integers
-
-    Line = tuple[str, str]
-    Words = list[int]
+Line = tuple[str, str]
+Words = list[int]
 
 # sacreBLEU's _MAX_SHIFT_SIZE, _MAX_SHIFT_DIST and _MAX_SHIFT_CANDIDATES.
 SHIFT_SIZE = 10

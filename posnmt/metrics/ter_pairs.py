@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.int64]
-    Bits = NDArray[np.uint64]
-    Booleans = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Bits = NDArray[np.uint64]
+Booleans = NDArray[np.bool_]
 
 ONE = np.uint64(1)
 

@@ -18,12 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from posnmt.metrics.ter_pairs import Bits, Booleans, Integers, Pairs
+from posnmt.metrics.ter_pairs import Bits, Booleans, Integers, Pairs
 
 # How far the band reaches to either side: sacreBLEU's _BEAM_WIDTH.
 BAND = 25

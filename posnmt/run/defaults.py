@@ -85,14 +85,15 @@ def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             value = without_autos(value, f"{key}.")
         if name == "position" and isinstance(value, list):
-            value = [
-                {option: each for option, each in choice.items() if (option, each) != ("distance", AUTO)}
-                if isinstance(choice, Mapping)
-                else choice
-                for choice in value
-            ]
+            value = [_without_distance(choice) for choice in value]
         kept[name] = value
     return kept
+
+
+def _without_distance(choice: Any) -> Any:
+    if not isinstance(choice, Mapping) or choice.get("distance") != AUTO:
+        return choice
+    return {option: value for option, value in choice.items() if option != "distance"}
 
 
 def for_text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Model, Train
 from posnmt.data.batch import BatchPlan, Pair
 from posnmt.data.joined import Alternating, Concatenated, InContext, Joined
+from posnmt.data.store import Split, Store
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.training.freeze import freeze
@@ -26,10 +27,7 @@ from posnmt.training.optimizer import make_optimizer
 from posnmt.training.progress import Progress
 from posnmt.training.sharding import copy_unsharded
 
-if TYPE_CHECKING:
-    from posnmt.data.store import Split, Store
-
-    Corpus = Split | Joined | Alternating
+Corpus = Split | Joined | Alternating
 
 
 @dataclass

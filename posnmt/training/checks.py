@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,15 +15,13 @@ from numpy.typing import NDArray
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config
+from posnmt.data.batch import BatchPlan
+from posnmt.data.store import Store
 from posnmt.model.positions import limiting_setting
 from posnmt.training.build import Training, build
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import bleu
 from posnmt_position.seam import Scheme
-
-if TYPE_CHECKING:
-    from posnmt.data.batch import BatchPlan
-    from posnmt.data.store import Store
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -57,7 +54,7 @@ def check_bleu(tokenizer: str) -> None:
 
 
 @dataclass(frozen=True)
-class Tried:
+class LargestBatch:
     """The result of trying the largest batch.
 
     Attributes:
@@ -105,7 +102,7 @@ def refuse_too_long(t: Training) -> None:
     model.train(was_training)
 
 
-def try_largest_batch(t: Training) -> Tried | None:
+def try_largest_batch(t: Training) -> LargestBatch | None:
     """Compute the gradient of the largest batch, and discard it; not with `train.compile`, which takes minutes.
 
     Returns:
@@ -124,12 +121,12 @@ def try_largest_batch(t: Training) -> Tried | None:
         if not is_out_of_memory(error):
             raise
         raise UserError(
-            f"the memory is too small for the largest batch of {Tried(len(numbers), tokens, None)}",
+            f"the memory is too small for the largest batch of {LargestBatch(len(numbers), tokens, None)}",
             "train.batch",
             f"lower train.batch (now {train.batch:,} {train.batch_unit}) and raise train.accumulate, lower"
             " data.max_length, or choose a smaller model",
         ) from None
-    return Tried(len(numbers), tokens, None if peak is None else peak + moments_to_come(t))
+    return LargestBatch(len(numbers), tokens, None if peak is None else peak + moments_to_come(t))
 
 
 def moments_to_come(t: Training) -> int:

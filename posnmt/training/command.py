@@ -17,7 +17,7 @@ from posnmt.training.train import train
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainRequest:
     """A requested training.
 
     Attributes:
@@ -35,32 +35,32 @@ class Asked:
     resume: bool = False
 
 
-def train_command(asked: Asked, display: Display) -> Run:
+def train_command(request: TrainRequest, display: Display) -> Run:
     """Train a model, or resume a training.
 
     Raises:
         UserError: every fault of configuration and text.
         Interrupted: a signal to stop; the state is saved.
     """
-    out, written = asked.out, _written(asked)
-    if asked.resume and not is_unfinished(out):
+    out, written = request.out, _written(request)
+    if request.resume and not is_unfinished(out):
         return train(for_resuming(written, Run.open(out)), out, resume=True, display=display)
     if written is None:
         raise UserError("the run in this folder was stopped before it began", out, "name its config, or its text")
     refuse_existing(out)  # before any work
     completed = for_training(written, display.say)
-    return train(completed.config, out, asked.resume, display, completed.record)
+    return train(completed.config, out, request.resume, display, completed.record)
 
 
-def _written(asked: Asked) -> Written | None:
+def _written(request: TrainRequest) -> Written | None:
     """The configuration as written; None if a run is resumed with its own.
 
     Raises:
         UserError: neither a config nor two files, or both.
     """
-    config, options = asked.config, {name: value for name, value in asked.options.items() if value is not None}
+    config, options = request.config, {name: value for name, value in request.options.items() if value is not None}
     files = {"source", "target"} & set(options)
-    settings = (*_as_settings(options, config is not None), *asked.settings)
+    settings = (*_as_settings(options, config is not None), *request.settings)
     if config is not None and files:
         place = config if isinstance(config, Path) else None
         raise UserError("both a config and --source or --target are given", place, "leave one of them out")
@@ -68,7 +68,7 @@ def _written(asked: Asked) -> Written | None:
         return Written.from_file(config, settings)
     if config is not None:
         return Written.from_settings(dict(config), settings)
-    if len(files) == 1 or not (files or asked.resume):
+    if len(files) == 1 or not (files or request.resume):
         what = f"--{files.pop()} is given without the other side" if files else "no training text is named"
         example = "posnmt train --source train.en --target train.de, or posnmt train CONFIG"
         raise UserError(what, None, f"{example}; see `posnmt train --help`")

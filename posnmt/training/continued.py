@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import expand, merge
 from posnmt.data.learn import text_folder
-from posnmt.data.text import text_hash
+from posnmt.data.text import TextPipeline, text_hash
 from posnmt.model.base import TranslationModel
 from posnmt.model.positions import scheme_class
 from posnmt.model.slices import full_tensor, slice_like
@@ -30,9 +30,6 @@ from posnmt.model.weights import read_tensors, stored
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
 from posnmt_position.registry import split
-
-if TYPE_CHECKING:
-    from posnmt.data.text import TextPipeline
 
 _SCHEMES = {"source": "encoder.position", "target": "decoder.position", "cross": "decoder.cross"}
 """Part of a model -> the setting that lists its schemes."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from posnmt.config.schema import Config, Train
+from posnmt.data.store import Split, Store
 from posnmt.data.subword import EOS
 from posnmt.training.evaluate import bleu
 from posnmt.training.progress import Progress
 from posnmt.training.schedule import warmup_and_cooldown
-
-if TYPE_CHECKING:
-    from posnmt.data.store import Split, Store
 
 
 def doubts(

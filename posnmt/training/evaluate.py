@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -12,14 +12,12 @@ from lightning_fabric import Fabric
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Config, Decode, Train
 from posnmt.data.batch import BatchPlan, collate
+from posnmt.data.store import Split
+from posnmt.data.text import TextPipeline
+from posnmt.model.base import TranslationModel
+from posnmt.training.build import Training
+from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
-
-if TYPE_CHECKING:
-    from posnmt.data.store import Split
-    from posnmt.data.text import TextPipeline
-    from posnmt.model.base import TranslationModel
-    from posnmt.training.build import Training
-    from posnmt.training.loss import TrainingLoss
 
 
 def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class InParts:
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """See `Gradients`."""
         ordered = sorted(batch, key=lambda pair: -len(pair[0]))
-        ends = dealt([1 + len(source) for source, _ in ordered], 1 + max(len(target) for _, target in batch))
+        ends = part_ends([1 + len(source) for source, _ in ordered], 1 + max(len(target) for _, target in batch))
 
         def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...], list[tuple[Words, Tensor]]]:
             generator = torch.Generator().manual_seed(_number((*seed, number)))
@@ -124,7 +124,7 @@ class InParts:
         self.workers.close()
 
 
-def dealt(sources: Sequence[int], target: int) -> list[int]:
+def part_ends(sources: Sequence[int], target: int) -> list[int]:
     """The ends of the parts of a batch, chosen to minimise the cost of the most expensive part.
 
     Args:

@@ -23,12 +23,12 @@ from posnmt.data.marks import marks_in
 from posnmt.run.resolve import origins
 from posnmt.run.run import Run
 from posnmt.training.build import Training
-from posnmt.training.checks import Tried
+from posnmt.training.checks import LargestBatch
 from posnmt.translate.several import sentences_per_line
 from posnmt_position.processor import multiplies_bf16, processor
 
 
-def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about: Mapping[str, Any]) -> Run:
+def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch | None, about: Mapping[str, Any]) -> Run:
     """The run of a training: the first process creates or updates its folder, and describes the training.
 
     Args:
@@ -51,7 +51,7 @@ def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about:
     return run
 
 
-def _introduce(t: Training, resume: bool, largest: Tried | None) -> None:
+def _introduce(t: Training, resume: bool, largest: LargestBatch | None) -> None:
     """Print the size of the model and of the corpus, and the device."""
     say, device = t.display.say, t.fabric.device
     if t.config.train.precision == "bf16" and device.type == "cpu" and not multiplies_bf16():

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from posnmt.base.interrupt import Interrupted, StopSignal
 from posnmt.config.schema import Config
-from posnmt.training.build import build
+from posnmt.data.store import Split, Store
+from posnmt.training.build import Training, build
 from posnmt.training.checks import refuse_too_long
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import greedy
 from posnmt.training.train import update
-
-if TYPE_CHECKING:
-    from posnmt.data.store import Split, Store
-    from posnmt.training.build import Training
 
 UNTIMED = 3
 """Updates before the clock starts: the first ones are slower."""

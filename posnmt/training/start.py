@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lightning_fabric import Fabric
 
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config
 from posnmt.data.prepare import changed, dropped, prepare, sampled
+from posnmt.data.store import Store
 from posnmt.data.suspicions import warnings
 from posnmt.run.resolve import clashes
 from posnmt.run.run import (
@@ -29,9 +29,6 @@ from posnmt.training.continued import refuse_other_model
 from posnmt.training.device import first_alone
 from posnmt.training.loggers import require_loggers
 from posnmt.training.stop import saying_what_is_kept
-
-if TYPE_CHECKING:
-    from posnmt.data.store import Store
 
 
 def admitted(config: Config, out: Path, resume: bool, display: Display) -> tuple[Config, Run | None, Run | None]:

@@ -65,7 +65,7 @@ def train(
     display = display or Display(quiet=True)
     config, resumed, origin = admitted(config, out, resume, display)
     fabric = make_fabric(config.train)
-    display.hush(not fabric.is_global_zero)
+    display.silence(not fabric.is_global_zero)
     store = prepared(config, resumed, fabric, display)
 
     with held(config, out, resumed, fabric):

@@ -5,7 +5,7 @@ import threading
 import click
 import pytest
 
-from posnmt.base.errors import UserError, UserErrors, is_out_of_memory, raise_all
+from posnmt.base.errors import UserError, UserErrors, combined, is_out_of_memory, raise_all
 from posnmt.cli.group import Group
 from posnmt.cli.main import main
 from tests.support.commands import all_commands
@@ -18,6 +18,16 @@ def test_faults_that_were_found_together_join_others_and_are_said_once() -> None
         raise_all([UserErrors([one, two]), three, UserError("fault 1", "file:1")])
     assert raised.value.lines == ["fault 1 (file:1)", "fault 2 (file:2)", "fault 3 (file:3)"]
     assert str(raised.value) == "\n".join(raised.value.lines)
+
+
+def test_one_fault_stays_the_error_that_it_is() -> None:
+    class Own(UserError):
+        """A fault with a class of its own, by which callers know it."""
+
+    one, two = Own("fault 1", "file:1", "mend it"), Own("fault 2")
+    assert combined([one]) is one
+    assert combined([one, two]).lines == [one.line(), two.line()]
+    raise_all([])
 
 
 def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:

@@ -246,3 +246,18 @@ def test_a_zip_in_memory_is_as_good(server, get):
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(data)
     check(get({"url": server.serve("/a", box.getvalue()), "members": ["t/a.de", "t/a.en"]}))
+
+
+@pytest.mark.parametrize(
+    ("tree", "label"),
+    [
+        ({"path": ["a.en", "a.de"], "documents": "ids"}, "a.en"),
+        ({"name": "a"}, "a"),
+        ({"sacrebleu": "wmt14/full", "pair": "en-de"}, "wmt14/full"),
+        ({"mtdata": "a-b-1-deu-eng"}, "a-b-1-deu-eng"),
+        ({"url": "http://a.org/b.tmx"}, "http://a.org/b.tmx"),
+        ({"url": ["http://a.org/b.en", "http://a.org/b.de"], "sha256": None}, "http://a.org/b.en"),
+    ],
+)
+def test_a_corpus_is_called_what_its_key_says(tree, label):
+    assert spec(tree).label == label

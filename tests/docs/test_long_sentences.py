@@ -17,10 +17,10 @@ import pytest
 import yaml
 from long_sentences import Figures, picture, read
 
-from documents import ROOT
 from posnmt.study.copied import MARK
 from posnmt.study.database import RESULTS
 from posnmt.study.packed import pack
+from tests.support.documents import ROOT
 
 MEASURED = ROOT / "docs" / "results" / "likelihood" / "all.csv"
 """Losses of two systems, two seeds each, on the Kyoto corpus, as a study's table has them."""

@@ -10,7 +10,7 @@ from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Train
 from posnmt.data.batch import collate
 from posnmt.training.device import make_fabric
-from posnmt.training.gradients import PART, InParts, dealt
+from posnmt.training.gradients import PART, InParts, part_ends
 from posnmt.training.loss import TrainingLoss
 from tests.support import tiny
 
@@ -38,7 +38,7 @@ def test_parts_add_up_to_the_whole():
     model.zero_grad()
     loss_of, sums = TrainingLoss(model, 0.1), torch.zeros(2, dtype=torch.float64)
     for rows in (batch, batch[:50]):
-        assert len(dealt([1 + len(source) for source, _ in rows], 1 + max(len(target) for _, target in rows))) > 1
+        assert len(part_ends([1 + len(source) for source, _ in rows], 1 + max(len(target) for _, target in rows))) > 1
         loss, likelihood = loss_of(*collate(rows).tensors)
         (loss * 0.5).backward()
         sums += torch.stack([loss.detach(), likelihood])
@@ -116,7 +116,7 @@ def test_each_parameter_has_a_gradient_of_its_own():
     [(10, 10, 1), (1, 300, 1), (50, 6, 2), (2 * PART // 16, 16, 2), (50, 116, 2), (50, 130, 4), (50, 4100, 50)],
 )
 def test_how_many_parts(rows, target, count):
-    assert len(dealt([7] * rows, target)) == count
+    assert len(part_ends([7] * rows, target)) == count
 
 
 def test_the_costliest_part_is_as_cheap_as_can_be():
@@ -125,7 +125,7 @@ def test_the_costliest_part_is_as_cheap_as_can_be():
     def cost(first, last):
         return (last - first) * (sources[first] + 2 * 15)
 
-    first, last = dealt(sources, 15)
+    first, last = part_ends(sources, 15)
     assert last == len(sources)
     cheapest = min(max(cost(0, cut), cost(cut, last)) for cut in range(1, last))
     assert max(cost(0, first), cost(first, last)) == cheapest < max(cost(0, 100), cost(100, 200))

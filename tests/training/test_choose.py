@@ -21,7 +21,7 @@ from posnmt.run.resolve import from_tree, load
 from posnmt.run.run import Run
 from posnmt.training import speed
 from posnmt.training.choose import Written, for_preparing, for_resuming, for_training
-from posnmt.training.command import Asked, train_command
+from posnmt.training.command import TrainRequest, train_command
 from posnmt.training.train import train
 from tests.support import corpus
 
@@ -52,7 +52,7 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
     messages = []
     display = Display(quiet=True)
     display.say = messages.append
-    run = train_command(Asked(tmp_path / "run", None, options, (*TINY, "train.epochs=1")), display)
+    run = train_command(TrainRequest(tmp_path / "run", None, options, (*TINY, "train.epochs=1")), display)
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     chosen = run.record["chosen"]
     assert config["data"]["held_out"] == chosen["data.held_out"] == 10
@@ -70,8 +70,8 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
     ours, theirs = load_file(run.weights()), load_file(again.weights())
     assert all(torch.equal(ours[name], theirs[name]) for name in {*ours, *theirs})
     with pytest.raises(UserError, match="is not overwritten"):
-        train_command(Asked(tmp_path / "run", None, options), Display(quiet=True))
-    on = train_command(Asked(tmp_path / "run", settings=("train.epochs=2",), resume=True), Display(quiet=True))
+        train_command(TrainRequest(tmp_path / "run", None, options), Display(quiet=True))
+    on = train_command(TrainRequest(tmp_path / "run", settings=("train.epochs=2",), resume=True), Display(quiet=True))
     assert on.record["epochs"] == 2
 
 
@@ -152,7 +152,7 @@ def test_files_on_the_command_line_are_where_the_user_is(options, folder, tmp_pa
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     monkeypatch.chdir(tmp_path)
     here = {"dev_source": "here.source", "dev_target": "here.target"}
-    run = train_command(Asked(tmp_path / "run", tmp_path / "config.yaml", here, TINY), Display(quiet=True))
+    run = train_command(TrainRequest(tmp_path / "run", tmp_path / "config.yaml", here, TINY), Display(quiet=True))
     assert prepare(run.config).split("dev").lines.tolist() == list(range(1, 21))
 
 
@@ -281,7 +281,7 @@ def test_a_written_distance_is_kept_and_a_wide_one_is_warned_of(options):
 def test_what_the_command_refuses(options, tmp_path):
     def refused(match, config, given, resume=False):
         with pytest.raises(UserError, match=match):
-            train_command(Asked(tmp_path / "never", config, given, resume=resume), Display(quiet=True))
+            train_command(TrainRequest(tmp_path / "never", config, given, resume=resume), Display(quiet=True))
 
     refused("no training text is named", None, {})
     refused("--source is given without the other side", None, {"source": "a"})

@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.table import Table
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.progress import Display
@@ -22,9 +25,6 @@ from posnmt.corpora.conditions.files import PlainFiles
 from posnmt.corpora.conditions.text import InputText
 from posnmt.data.corpus import TextFile
 from posnmt.data.survey import language_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 REASONS = (
     *(rule.reason for rule in (rules.Damaged, rules.Empty, rules.Copied, rules.Length, rules.Ratio, rules.OtherScript)),
@@ -191,9 +191,6 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
 
 def table(manifest: dict[str, Any]) -> Table:
     """The numbers of pairs that were read, dropped for each reason, and kept."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     facts = manifest["statistics"]
     shown = Table("pairs", box=SIMPLE)
     shown.add_column("number", justify="right")

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.box import SIMPLE
+from rich.table import Table
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import warn
@@ -22,9 +24,6 @@ from posnmt.corpora.conditions.files import PlainFiles
 from posnmt.corpora.conditions.text import InputText, language_without_blanks
 from posnmt.data.corpus import Pair
 from posnmt.data.length_unit import CountLengths, length_unit
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Lengths = NDArray[np.int32]
 """`[N, 2]`: source and target length of each pair."""
@@ -196,9 +195,6 @@ def describe(lengths: Lengths) -> dict[str, Any]:
 
 def length_table(manifest: dict[str, Any]) -> Table:
     """The parts of a manifest of `length_split` or `cap` as a table, with a row for each part and side."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     columns = ("tokens", "mean", "shortest", "longest")
     table = Table(box=SIMPLE, title=f"lengths in {manifest['parameters']['unit']}")
     table.add_column("part")
