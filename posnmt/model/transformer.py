@@ -77,8 +77,8 @@ class Transformer(OrderedTranslator):
         self.encoder_norm, self.decoder_norm = reading.last_norm(), Residual.of(config, causal=True).last_norm()
         self.output = self.build_output(config)
         self.attach_schemes()
-        self.cross = CrossPositions(self.build_schemes("decoder.cross"))
-        self.cross_views = join(list(self.cross.schemes), config.decoder.layers)
+        crossing = self.build_schemes("decoder.cross")
+        self.cross, self.cross_views = CrossPositions(crossing), join(crossing, config.decoder.layers)
         self.join_positions()
 
     def join_positions(self, trained: tuple[int, int] | None = None) -> None:

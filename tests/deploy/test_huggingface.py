@@ -13,9 +13,11 @@ import torch
 import yaml
 
 from posnmt.config.schema import Decode
+from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.folder import Manifest, describe
 from posnmt.deploy.verify import verify
+from posnmt.model.registry import build_model
 from posnmt.run.run import Run
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from tests.support import tiny
@@ -33,7 +35,7 @@ from transformers import (
 )
 
 import posnmt.deploy.huggingface as hf
-from posnmt.deploy.huggingface.export import Loaded, search_settings
+from posnmt.deploy.huggingface.export import Loaded, search_settings, write
 from posnmt.deploy.huggingface.model import StateCache
 
 FROZEN = Path(__file__).parents[1] / "frozen"
@@ -195,7 +197,9 @@ def test_padding_on_the_left_is_refused():
         )
 
 
-@pytest.mark.parametrize("name", ["transformer-xl", "alibi-asymmetric", "relative-sinusoidal", "t5-bias", "convs2s"])
+@pytest.mark.parametrize(
+    "name", ["transformer-xl", "alibi-asymmetric", "relative-sinusoidal", "t5-bias", "convs2s", "cross-relative"]
+)
 def test_what_is_saved_is_loaded_with_the_constants_of_the_scheme(name, tmp_path):
     model = tiny.build(**{**tiny.MODELS[name], "tie_embeddings": "all"})
     other = wrapped(model, Decode())
@@ -206,6 +210,16 @@ def test_what_is_saved_is_loaded_with_the_constants_of_the_scheme(name, tmp_path
     inputs = {**padded(drawn()), "decoder_input_ids": torch.tensor([[2, 5, 6]] * 3)}
     torch.testing.assert_close(again(**inputs).logits, other.double()(**inputs).logits)
     assert again.model.output.weight is again.model.source.table.weight
+
+
+def test_an_export_has_the_ratio_of_lengths(tmp_path):
+    text = TextPipeline.load(LEARNED / "text")
+    part = tiny.settings(**tiny.MODELS["cross-relative"])
+    model = build_model(part, text.source.size, text.target.size)
+    model.learn_lengths(7, 4)
+    write(model, text, Decode(), tmp_path)
+    again = hf.PosnmtForConditionalGeneration.from_pretrained(tmp_path)
+    assert again.model.cross.lengths.tolist() == [7, 4]
 
 
 def test_weights_of_another_model_and_unknown_options_are_refused(tmp_path):
