@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -133,3 +134,18 @@ def test_no_module_imports_itself_by_way_of_others(annotations):
         TopologicalSorter(graph(annotations)).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("name", ["evaluation", "study"])
+def test_no_function_of_a_wing_is_hard_to_follow(name, monkeypatch):
+    """By McCabe's number and by parameters, as `benchmarks/house.py` counts them."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    house = importlib.import_module("house")
+    hard = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in FILES.values()
+        if path.is_relative_to(ROOT / "posnmt" / name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, house.Function) and (house.complexity(node) > 20 or house.parameters(node) >= 10)
+    }
+    assert not hard
