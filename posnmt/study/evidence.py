@@ -101,10 +101,10 @@ class Evidence:
         if measure == NEAR_LONGEST:
             return self._near_longest(sentences, places)
         total = self.counts.shape[-1]
-        wanted = range(total)[self.columns[measure]] if measure in self.columns else range(0)
+        own = range(total)[self.columns[measure]] if measure in self.columns else range(0)
         lengths = range(total - LENGTH_COLUMNS, total)
-        rows = self.counts[np.ix_(sentences, np.array(places), np.array([*wanted, *lengths]))].astype(float)
-        return Additive(rows, {measure: slice(0, len(wanted))} if wanted else {})
+        rows = self.counts[np.ix_(sentences, np.array(places), np.array([*own, *lengths]))].astype(float)
+        return Additive(rows, {measure: slice(0, len(own))} if own else {})
 
     def _near_longest(self, sentences: np.ndarray, places: list[int]) -> Additive:
         """The table of `NearLongest` (N19, Figure 5), for outputs whose longest trained target is known."""

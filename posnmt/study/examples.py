@@ -35,20 +35,20 @@ class Example:
     texts: Sequence[tuple[str, str]]
 
 
-def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list[Example], str]:
+def examples(results: StudyResults, figure: Figure, panel: Panel) -> tuple[list[Example], str]:
     """The sentences of a panel with two systems, and its legend; without sentences, the legend says why."""
     if results.published:
         return [], "Not shown: a published study holds no sentences of its corpora."
-    analysis, measure = results.recipe.analyses[wanted.analysis], metric(figure.measure)
-    assert wanted.systems is not None  # checked when the recipe was read
-    first, second = (results.variant(name, wanted.analysis) for name in wanted.systems)
+    analysis, measure = results.recipe.analyses[panel.analysis], metric(figure.measure)
+    assert panel.systems is not None  # checked when the recipe was read
+    first, second = (results.variant(name, panel.analysis) for name in panel.systems)
     labels = [results.recipe.label(each) for each in (first, second)]
     for variant in (first, second):
-        if (absence := results.absence(variant, wanted.analysis)) is not None:
+        if (absence := results.absence(variant, panel.analysis)) is not None:
             return [], f"{results.recipe.label(variant)}: {absence[1]}."
-    analysed = evidence.load(results.analyses[wanted.analysis])
+    analysed = evidence.load(results.analyses[panel.analysis])
     if figure.measure not in analysed.columns:
-        return [], f"Not shown, because the analysis {wanted.analysis} does not measure {measure.title}."
+        return [], f"Not shown, because the analysis {panel.analysis} does not measure {measure.title}."
     places = [analysed.places(variant, 0.0) for variant in (first, second)]
     seed = min(places[0].keys() & places[1].keys(), default=None)
     if seed is None or not len(analysed.source_lengths):

@@ -275,16 +275,16 @@ def _check_measurable(recipe: Recipe, analysis: Analysis) -> None:
 
 def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     """The key and the fault of each figure that an analysis does not measure."""
-    wanted: list[tuple[tuple[str, ...], str, str, list[float]]] = [] if recipe.recommend is None else [
+    figures: list[tuple[tuple[str, ...], str, str, list[float]]] = [] if recipe.recommend is None else [
         (("recommend", "measure"), recipe.recommend.measure, name, []) for name in recipe.recommend.analyses
     ]  # fmt: skip
-    wanted += [
+    figures += [
         (("claims", str(number), *keys), each.measure, each.analysis, [side.share for side in each.sides])
         for number, claim in enumerate(recipe.claims)
         for keys, each in claim.comparisons()
         if each.measure != LOSS
     ]
-    for keys, measure, name, shares in wanted:
+    for keys, measure, name, shares in figures:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
             continue  # reported as an unknown name
         if measure not in (*LENGTHS, *CLAIMED, *SPEEDS, *analysis.measures):

@@ -29,7 +29,7 @@ from posnmt.evaluation.report.grid import stem
 from posnmt.metrics.measure import Measure
 from posnmt.study.examples import Example, examples
 from posnmt.study.layout import Figure, words_at
-from posnmt.study.layout import Panel as Wanted
+from posnmt.study.layout import Panel as PanelSection
 from posnmt.study.measured import Measured, StudyResults, Variant
 from posnmt.study.measures import measure as measure_of
 from posnmt.study.points import curves
@@ -67,7 +67,7 @@ def plates(results: StudyResults) -> list[Plate]:
         charts: list[Chart] = []
         shown: list[Example] = []
         if figure.kind == "examples":
-            of_panels = [examples(results, figure, wanted) for wanted in figure.panels]
+            of_panels = [examples(results, figure, panel) for panel in figure.panels]
             shown = [example for sentences, _ in of_panels for example in sentences]
             legend = [caption for _, caption in of_panels]
         else:
@@ -88,14 +88,14 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
     charts: list[Chart] = []
     legend: list[str] = []
     numbers: dict[str, int] = {}
-    for place, wanted in enumerate(figure.panels):
-        title = wanted.title or results.recipe.title_of(wanted.analysis, results.scale)
-        measured = results.measured.get(wanted.analysis)
+    for place, panel in enumerate(figure.panels):
+        title = panel.title or results.recipe.title_of(panel.analysis, results.scale)
+        measured = results.measured.get(panel.analysis)
         if measured is None:
-            why = results.missing.get(wanted.analysis, "the analysis was not made")
+            why = results.missing.get(panel.analysis, "the analysis was not made")
             legend.append(f"{title}: not drawn, because {why.rstrip('.')}.")
             continue
-        part = _Part(results, figure, wanted, measured, f"{name}{chr(ord('a') + place)}", title, numbers)
+        part = _Part(results, figure, panel, measured, f"{name}{chr(ord('a') + place)}", title, numbers)
         is_measured = figure.measure in measured.results["systems"][0]["overall"]
         if figure.kind != "length-distribution" and not is_measured:
             legend.append(f"{title}: not drawn, because the analysis does not measure {part.measure.title}.")
@@ -130,7 +130,7 @@ class _Part:
 
     results: StudyResults
     figure: Figure
-    wanted: Wanted
+    panel: PanelSection
     measured: Measured
     name: str
     title: str
@@ -148,7 +148,7 @@ class _Part:
 
     def variants(self) -> list[Variant]:
         """The systems that the panel should show; one without a training stands for each training of the analysis."""
-        analysis = self.results.recipe.analyses[self.wanted.analysis]
+        analysis = self.results.recipe.analyses[self.panel.analysis]
         of_line = [system for line in self.swept()[0].values() for system in line]
         every = [
             variant
@@ -156,12 +156,12 @@ class _Part:
             if analysis.test in tests and analysis.includes(*variant)
         ]
         chosen: list[Variant] = []
-        for text in self.wanted.systems or of_line:
+        for text in self.panel.systems or of_line:
             if "/" in text:
                 chosen.append(self.results.recipe.variant(text))
             else:
                 of_system = [variant for variant in every if variant[0] == text]
-                chosen += of_system or [self.results.variant(text, self.wanted.analysis)]
+                chosen += of_system or [self.results.variant(text, self.panel.analysis)]
         return chosen or every
 
     def swept(self) -> tuple[dict[str, dict[str, float]], list[str] | None]:
@@ -180,8 +180,8 @@ class _Part:
 
     def bin(self) -> int | str | None:
         """The number of the panel's bin, or a sentence if the analysis lacks it; None: all lengths."""
-        wanted = self.wanted.lengths
-        ends = wanted.get(self.results.scale) if isinstance(wanted, dict) else wanted
+        lengths = self.panel.lengths
+        ends = lengths.get(self.results.scale) if isinstance(lengths, dict) else lengths
         if ends is None:
             return None
         bins = self.measured.results["bins"]
@@ -195,7 +195,7 @@ class _Part:
         """Why some systems are not drawn, or not with every seed: a sentence for each reason."""
         labels: dict[str, list[str]] = {}
         for variant in self.variants():
-            if reason := self.results.absence(variant, self.wanted.analysis):
+            if reason := self.results.absence(variant, self.panel.analysis):
                 labels.setdefault(reason[1], []).append(self.results.recipe.label(variant))
         return [f"{', '.join(names)}: {why}." for why, names in labels.items()]
 
@@ -250,7 +250,7 @@ def _length_distribution(part: _Part) -> Chart | str:
 def _swap(part: _Part) -> Chart | str:
     """A measure over the share of swapped words (Chen et al. 2019a, Figures 3 to 5)."""
     if not part.measured.results["swap"]:
-        return f"the analysis {part.wanted.analysis} has no swapped sources"
+        return f"the analysis {part.panel.analysis} has no swapped sources"
     chart = swap_chart(part.measured.results, part.lines(), part.figure.measure)
     return part.chart(chart, f"{part.measure.title} by share of swapped words")
 
@@ -264,7 +264,7 @@ def _sweep(part: _Part) -> Chart | str:
     places = sorted({number for line in lines.values() for number in line.values()})
     drawn = []
     for label, systems in lines.items():
-        at = {number: part.results.variant(system, part.wanted.analysis) for system, number in systems.items()}
+        at = {number: part.results.variant(system, part.panel.analysis) for system, number in systems.items()}
         points = [
             (
                 list(part.measured.values(at[place], measure, chosen).values()),
@@ -277,7 +277,7 @@ def _sweep(part: _Part) -> Chart | str:
         if any(values for values, _ in points):
             drawn.append(curve_through(label, part.number(label), points))
     if not drawn:
-        return f"the analysis {part.wanted.analysis} has none of its systems"
+        return f"the analysis {part.panel.analysis} has none of its systems"
     by = part.axis or "the number that the systems differ in"
     title = f"{part.title}: {part.measure.title} by {by}"
     if chosen is not None:

@@ -113,9 +113,9 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, parts: Sequence[Mappin
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
     study_plan = Plan(recipe, scale, data, parts)
     variants = recipe.variants(scale)
-    wanted = [test for tests in variants.values() for test in tests]
+    translated = [test for tests in variants.values() for test in tests]
     likelihoods = recipe.likelihoods_at(scale).values()
-    corpora = [recipe.tests[test].corpus for test in [*wanted, *(each.test for each in likelihoods)]]
+    corpora = [recipe.tests[test].corpus for test in [*translated, *(each.test for each in likelihoods)]]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if not lacks(corpus, scale))]
     faults: list[UserError] = []
     for name in dict.fromkeys(names):
@@ -194,8 +194,8 @@ def _speed(study_plan: Plan) -> None:
 
 def _processes(setting: Setting) -> dict[str, int]:
     """The number of training processes if there are several; it counts, since each adds a batch to every update."""
-    wanted = setting.resources.of("train")
-    processes = max(1, wanted.gpus) * wanted.nodes
+    resources = setting.resources.of("train")
+    processes = max(1, resources.gpus) * resources.nodes
     return {"processes": processes} if processes > 1 else {}
 
 

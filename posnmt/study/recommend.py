@@ -27,39 +27,42 @@ from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 NONE = "There is no recommendation"
 
 
-def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], rules: Rules) -> Recommendation:
+def recommend(recipe: Recipe, section: Recommend, evidence: Mapping[str, Evidence], rules: Rules) -> Recommendation:
     """Recommend a system.
 
     Args:
-        recipe, wanted: of the study, and its section `recommend`.
+        recipe: of the study.
+        section: the section `recommend` of the recipe.
         evidence: analysis -> its outputs and their counts.
         rules: of the study's claims, with the number of seeds that the recipe asks for.
     """
-    missing = [name for name in wanted.analyses if name not in evidence]
+    missing = [name for name in section.analyses if name not in evidence]
     if missing:
         return Recommendation(f"{NONE}.", [f"the analysis {name} was not made" for name in missing])
-    first, training = evidence[wanted.analyses[0]], next(iter(recipe.trainings))
+    first, training = evidence[section.analyses[0]], next(iter(recipe.trainings))
     systems = list(dict.fromkeys(output.system for output in first.outputs if output.training == training))
     if not systems:
         return Recommendation(f"{NONE}.", [f"no system was trained on {training}"])
-    whole = [name for name in systems if _is_whole(name, training, [evidence[each] for each in wanted.analyses], rules)]
+    whole = [
+        name for name in systems if _is_whole(name, training, [evidence[each] for each in section.analyses], rules)
+    ]
     if not whole:
         return Recommendation(f"{NONE}: of every system a seed is missing.", [])
     label = {system: recipe.label((system, training)) for system in systems}
-    scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in whole}
-    about = metric(wanted.measure)
+    scores = {system: mean(_scores(first, system, training, section.measure)) for system in whole}
+    about = metric(section.measure)
     best = max(whole, key=lambda system: -scores[system] if about.higher is False else scores[system])
-    decisions = _decisions(wanted, best, whole, evidence, rules)
+    decisions = _decisions(section, best, whole, evidence, rules)
     sentences = [f"{label[best]} has the best mean {about.title} ({about.show(scores[best])})."]
     for system, comparisons in decisions.items():
         sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
-    return _after_comparison(wanted, best, label, decisions, _speeds(training, rules), sentences)
+    return _after_comparison(section, best, label, decisions, _speeds(training, rules), sentences)
 
 
 def _after_comparison(
-    wanted: Recommend,
+    section: Recommend,
     best: str,
     label: Mapping[str, str],
     decisions: Mapping[str, Mapping[str, Decision]],
@@ -69,7 +72,7 @@ def _after_comparison(
     """The recommendation that follows from the decisions whether the best system beats each other one.
 
     Args:
-        wanted: the recipe's section.
+        section: the section `recommend` of the recipe.
         best: the system with the best mean score.
         label: of each system that was analysed.
         decisions: system -> analysis -> decision.
@@ -83,7 +86,7 @@ def _after_comparison(
     apart = f" {', '.join(left_out)} could not be compared." if left_out else ""
     if ahead := _ahead(compared, label):
         return Recommendation(
-            f"{NONE} for all texts: {label[best]} is best on {wanted.analyses[0]}, and by more than chance worse than "
+            f"{NONE} for all texts: {label[best]} is best on {section.analyses[0]}, and by more than chance worse than "
             f"{', '.join(ahead)}. Choose by what you translate.{apart}",
             sentences,
         )
@@ -97,13 +100,13 @@ def _after_comparison(
 
 
 def _decisions(
-    wanted: Recommend, best: str, whole: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules
+    section: Recommend, best: str, whole: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules
 ) -> dict[str, dict[str, Decision]]:
     """System -> analysis -> the decision whether the best system beats it, corrected for all pairs."""
-    pairs = len(whole) * (len(whole) - 1) // 2 * len(wanted.analyses)
+    pairs = len(whole) * (len(whole) - 1) // 2 * len(section.analyses)
     rules = replace(rules, level=1 - (1 - LEVEL) / max(1, pairs))
     return {
-        system: {name: _beaten(wanted, name, best, system, evidence, rules) for name in wanted.analyses}
+        system: {name: _beaten(section, name, best, system, evidence, rules) for name in section.analyses}
         for system in whole
         if system != best
     }
@@ -166,15 +169,15 @@ def _scores(evidence: Evidence, system: str, training: str, measure: str) -> lis
 
 
 def _beaten(
-    wanted: Recommend, analysis: str, best: str, system: str, evidence: Mapping[str, Evidence], rules: Rules
+    section: Recommend, analysis: str, best: str, system: str, evidence: Mapping[str, Evidence], rules: Rules
 ) -> Decision:
     """The decision whether the best system significantly beats another one."""
     comparison = Comparison.model_validate(
         {
             "analysis": analysis,
-            "measure": wanted.measure,
+            "measure": section.measure,
             "of": Figures(system=best),
-            "is": "lower" if metric(wanted.measure).higher is False else "higher",
+            "is": "lower" if metric(section.measure).higher is False else "higher",
             "than": Figures(system=system),
         }
     )

@@ -89,9 +89,9 @@ def source_contrast(units: Units, seen: np.ndarray, places: np.ndarray) -> Stati
 def _of_subwords(losses: Losses, shifted: Losses) -> Losses:
     """The losses of the subwords of `shifted`."""
     longest = int(max(losses.position.max(initial=0), shifted.position.max(initial=0))) + 1
-    keys, wanted = (each.sentence * longest + each.position for each in (losses, shifted))
+    keys, of_shifted = (each.sentence * longest + each.position for each in (losses, shifted))
     order = np.argsort(keys)
-    places = order[np.searchsorted(keys, wanted, sorter=order).clip(max=len(order) - 1)]
+    places = order[np.searchsorted(keys, of_shifted, sorter=order).clip(max=len(order) - 1)]
     part = of_tokens(losses, places)
     _refuse_other(part, shifted, "the losses with and without shifted positions")
     return part

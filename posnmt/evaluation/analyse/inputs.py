@@ -87,7 +87,7 @@ def read_aligned(
     Raises:
         UserError: the files have faults; all at once.
     """
-    wanted: list[tuple[TextFile, str | None, float]] = [
+    files: list[tuple[TextFile, str | None, float]] = [
         (TextFile("source", source), None, 0.0),
         *(
             (TextFile(f"reference {number}" if number > 1 else "reference", path), None, 0.0)
@@ -96,7 +96,7 @@ def read_aligned(
         *((TextFile(f"output {name}", path), name, 0.0) for name, path in outputs.items()),
         *((TextFile(f"output {name} at {share:g}", path), name, share) for (name, share), path in swapped.items()),
     ]
-    texts = [Text(file, list(read_lines(file, findings)), system, share) for file, system, share in wanted]
+    texts = [Text(file, list(read_lines(file, findings)), system, share) for file, system, share in files]
     counts = [len(text.lines) for text in texts]
     if len(set(counts)) > 1:
         findings.misaligned([text.file for text in texts], counts)
@@ -116,14 +116,14 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     references = [text for text in texts[1:] if not text.system]
     unit = "characters" if ter_characters else "words"
     lengths_of = length_unit(unit)
-    wanted = [lengths_of(text.lines) for text in references] if ter_band is not None else []
+    of_references = [lengths_of(text.lines) for text in references] if ter_band is not None else []
     warnings: list[tuple[str, int, str]] = []
     for text in texts:
         warnings += _of_lines(text, findings, gaps=len(references) > 1 and text in references)
         if text.system:
             warnings += _tokenised(text)
         if text.system and ter_band is not None:
-            warnings += _far(text, lengths_of(text.lines), wanted, ter_band, unit)
+            warnings += _far(text, lengths_of(text.lines), of_references, ter_band, unit)
     bare = sum(not line.strip() for line in texts[1].lines)
     if bare and len(references) > 1:
         what = f" of {len(texts[1].lines)} lines are empty in all of them; they are scored against an empty reference."

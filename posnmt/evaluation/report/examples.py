@@ -55,7 +55,7 @@ class Examples:
         lengths: np.ndarray,
         additive: Additive,
         trained: TrainedLengths,
-        wanted: int | None = None,
+        most: int | None = None,
         language: str | None = None,
     ) -> Examples:
         """The examples of an analysis.
@@ -65,11 +65,11 @@ class Examples:
             lengths: `[N]` of the sources.
             additive: the statistics of the outputs, in the same order.
             trained: the source lengths in training.
-            wanted: number of sentences, evenly spaced; None: all.
+            most: number of sentences, evenly spaced; None: all.
             language: code of the references' language; None: that of their script.
         """
         total = len(lengths)
-        count = total if wanted is None else min(wanted, total)
+        count = total if most is None else min(most, total)
         numbers = np.arange(count) * total // max(count, 1)
         shown = [text.lines for text in texts if not text.share]
         rows = additive.rows[numbers, : len(shown) - 2]

@@ -106,11 +106,11 @@ class Cluster(Executor):
         # Job names are visible to all users, and one cluster may run several studies.
         self._prefix = f"posnmt-{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]}-"
 
-    def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
+    def resources(self, requested: Resources, uses_gpu: bool) -> Resources:
         """What the step asks for: Slurm itself refuses what it does not have."""
-        return wanted if self._queue is not None else super().resources(wanted, uses_gpu)
+        return requested if self._queue is not None else super().resources(requested, uses_gpu)
 
-    def has_capacity(self, wanted: Resources) -> bool:
+    def has_capacity(self, requested: Resources) -> bool:
         """Whether another job may be submitted: below the maximum number, and not waiting after a refusal."""
         return self._active < self._jobs and self._backoff.is_over()
 

@@ -96,7 +96,7 @@ class Dask(Executor):
         self._workers: dict[str, dict[str, Any]] = {}
         self._asked = -QUERY_INTERVAL
 
-    def has_capacity(self, wanted: Resources) -> bool:
+    def has_capacity(self, requested: Resources) -> bool:
         """Whether another step may be submitted."""
         if not self._backoff.is_over():
             return False

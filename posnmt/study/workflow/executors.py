@@ -62,19 +62,19 @@ class Executor(ABC):
     _active = 0
     """Number of its steps that have not ended."""
 
-    def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
+    def resources(self, requested: Resources, uses_gpu: bool) -> Resources:
         """The resources that a step gets: what it asks for, on one machine.
 
         Raises:
             UserError: it asks for more than the executor can ever provide.
         """
-        if wanted.nodes > 1:
+        if requested.nodes > 1:
             where = f"--executor {self.name}"
-            raise UserError(f"the step asks for {wanted.nodes} nodes", where, "use --executor slurm")
-        return wanted
+            raise UserError(f"the step asks for {requested.nodes} nodes", where, "use --executor slurm")
+        return requested
 
     @abstractmethod
-    def has_capacity(self, wanted: Resources) -> bool:
+    def has_capacity(self, requested: Resources) -> bool:
         """Whether a step with these resources can start now."""
 
     @abstractmethod
@@ -236,29 +236,29 @@ class Local(Executor):
         self._per_gpu = per_gpu
         self._taken: dict[Path, tuple[int, list[str]]] = {}
 
-    def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
+    def resources(self, requested: Resources, uses_gpu: bool) -> Resources:
         """The resources that the step asks for, with at most the machine's cores.
 
         A kind with `uses_gpu` gets one GPU if the machine has any. Otherwise it runs on the CPU, even if its resources
         ask for a GPU. For each GPU, a step gets at most a proportional share of the cores, so that no GPU stays idle.
         """
-        wanted = super().resources(wanted, uses_gpu)
+        requested = super().resources(requested, uses_gpu)
         here = len(self._gpus) // self._per_gpu
-        if wanted.gpus > max(here, int(uses_gpu)):
-            has = f"the step asks for {wanted.gpus} GPUs, and this machine has {here}"
+        if requested.gpus > max(here, int(uses_gpu)):
+            has = f"the step asks for {requested.gpus} GPUs, and this machine has {here}"
             raise UserError(has, "--executor local", "run it on a machine that has them, or ask for fewer")
-        chosen = min(here, max(wanted.gpus, int(uses_gpu)))
-        cores = min(wanted.cores, self._cores)
+        chosen = min(here, max(requested.gpus, int(uses_gpu)))
+        cores = min(requested.cores, self._cores)
         if chosen:
             cores = min(cores, max(1, self._cores * chosen // len(self._gpus)))
-        return replace(wanted, cores=cores, gpus=chosen)
+        return replace(requested, cores=cores, gpus=chosen)
 
-    def has_capacity(self, wanted: Resources) -> bool:
+    def has_capacity(self, requested: Resources) -> bool:
         """Whether enough cores and GPUs are free."""
         if self._jobs is not None and len(self._taken) >= self._jobs:
             return False
         used = sum(cores for cores, _ in self._taken.values())
-        return used + wanted.cores <= self._cores and wanted.gpus <= len(self._free())
+        return used + requested.cores <= self._cores and requested.gpus <= len(self._free())
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Start the process of a step."""

@@ -182,11 +182,11 @@ def _order(steps: Mapping[str, Step]) -> list[str]:
 
 def with_needs(steps: Mapping[str, Step], names: Iterable[str]) -> set[str]:
     """The names of steps, and of all steps that these need directly or indirectly."""
-    wanted: set[str] = set()
+    needed: set[str] = set()
     pending = list(names)
     while pending:
         name = pending.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in needed:
+            needed.add(name)
             pending += steps[name].needs.values()
-    return wanted
+    return needed

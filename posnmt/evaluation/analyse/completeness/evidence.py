@@ -55,9 +55,9 @@ def cuts(gains: np.ndarray, expected: Sequence[float], ends: Collection[int], in
     best = np.full(words + 1, -np.inf)
     best[0] = 0.0
     origins = []
-    for row, wanted in zip(gains, expected, strict=True):
+    for row, length in zip(gains, expected, strict=True):
         sums = np.concatenate([[0.0], np.cumsum(row)])
-        cost = np.minimum(MOST, LENGTH * (lengths - wanted) ** 2 / (VARIANCE * max(wanted, 1.0)))
+        cost = np.minimum(MOST, LENGTH * (lengths - length) ** 2 / (VARIANCE * max(length, 1.0)))
         cost = np.where(lengths == 0, MOST, cost)
         paths = best - sums - cost + (sums - inside)[:, None]
         paths[lengths < 0] = -np.inf
