@@ -26,6 +26,10 @@ from posnmt.evaluation.analyse.zones import BEYOND, DENSE, SPARSE, zones_of
 
 AFTER_BOUNDARY = 3
 """Number of subwords after the boundary of two sentences that the means of D2 leave out, though they have losses."""
+LAST = 10
+"""Number of subwords at the end of a reference that D5 counts as its last ones."""
+ZONE_COLUMN = 1
+"""The column of "beyond" in D5."""
 
 
 def zone_contrast(losses: Losses, zone: int = BEYOND, kept: np.ndarray | None = None, by: str = "token") -> Statistic:
@@ -117,13 +121,8 @@ def _refuse_other(one: Losses, other: Losses, what: str) -> None:
         raise UserError(f"{what} are not of the same references and models", "the losses", "compute both anew")
 
 
-LAST = 10
-ZONE_COLUMN = 1
-"""The column of "beyond"."""
-
-
 def adjusted_contrast(losses: Losses) -> Statistic:
-    """The coefficient of "beyond" for each model; NaN if it cannot be separated from those of other columns."""
+    """D5: the coefficient of "beyond" for each model; NaN if it cannot be separated from those of other columns."""
     zones = zones_of(losses.target_exposure, losses.position)
     having = np.zeros(len(losses.documents), dtype=bool)
     having[losses.sentence[zones == BEYOND]] = True
