@@ -45,10 +45,14 @@ def module(path: Path) -> str:
 FILES = {module(path): path for folder in PACKAGES for path in sorted(folder.rglob("*.py"))}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path, annotations: bool = False) -> Iterator[str]:
     """The modules of posnmt that a file imports, in functions too, and for annotations alone if these are asked for."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if annotations else real(tree):
+    for node in statements(parsed(path), annotations):
         if isinstance(node, ast.ImportFrom) and node.level:
             raise AssertionError(f"{path}:{node.lineno}: import by the whole name, so that floors can be seen")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in OURS:
@@ -59,16 +63,17 @@ def imports(path: Path, annotations: bool = False) -> Iterator[str]:
             yield from (name.name for name in node.names if name.name.split(".")[0] in OURS)
 
 
-def real(node: ast.AST) -> Iterator[ast.AST]:
-    """A tree's statements, without what stands under `if TYPE_CHECKING`."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+def statements(node: ast.AST, annotations: bool = True) -> Iterator[ast.AST]:
+    """A tree's statements; `annotations`: also those under `if TYPE_CHECKING`."""
+    if_typed = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    if if_typed and not annotations:
         for child in node.orelse:
-            yield from real(child)
+            yield from statements(child, annotations)
         return
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):  # no expression imports
-            yield from real(child)
+            yield from statements(child, annotations)
 
 
 def package(name: str) -> str:
@@ -97,7 +102,7 @@ def test_a_package_imports_from_lower_floors(name):
 
 def test_the_package_of_schemes_imports_pytorch_and_the_standard_library_alone():
     for path in sorted((POSITION / "posnmt_position").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(parsed(path)):
             modules = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             tops = {module.split(".")[0] for module in modules}

@@ -11,7 +11,7 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
 from posnmt_position.dropout import Dropout
-from tests.support.loops import attended, lstm, padded, same_last_token, same_model, weights_of
+from tests.support.loops import attended, learns_in_bf16, lstm, padded, same_last_token, same_model, weights_of
 from tests.support.tiny import VOCABULARY, build, config, tokens
 
 SYSTEM = {"system": "rnn-nmt", "encoder": {"layers": 3}, "decoder": {"layers": 2}}
@@ -113,6 +113,12 @@ def test_dropout_falls_on_words_and_between_layers():
     torch.testing.assert_close(once, model(source, torch.tensor(LENGTHS), target), rtol=0, atol=0)
 
 
+def test_it_trains_under_bf16():
+    torch.manual_seed(0)
+    learns_in_bf16(build(**SYSTEM).float())
+
+
+@pytest.mark.slow
 def test_it_learns_to_copy_under_bf16_and_translates_with_a_beam():
     torch.manual_seed(0)
     model = build(**SYSTEM, d_model=32).float().train()

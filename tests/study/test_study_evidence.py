@@ -17,7 +17,7 @@ from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.registry import METRICS
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
-from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term
+from posnmt.study.contrast import SEED, Contrast, Term
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.evidence import Evidence
 from tests.support.metrics_case import CORPUS_SCORE, texts
@@ -135,8 +135,9 @@ def bleu_evidence(seeds=3, sentences=40):
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_the_variance_is_that_of_plain_loops(relative):
+def test_the_variance_is_that_of_plain_loops(relative, monkeypatch):
     """(a - b on long sentences) against (a on all of them): lengths overlap, and a's seeds are on both sides."""
+    monkeypatch.setattr(contrast_module, "SAMPLES", 100)
     evidence = bleu_evidence()
     a, b = ("a", "all"), ("b", "all")
     longer, everything = evidence.source_lengths > 29, np.ones(40, bool)
@@ -159,7 +160,7 @@ def test_the_variance_is_that_of_plain_loops(relative):
     assert contrast.value == pytest.approx(value(whole))
     generator = np.random.default_rng([SEED, 0])
     by_group = np.argsort(longer, kind="stable")  # the order in which sentences are drawn
-    sampled = [means(by_group[generator.integers(0, 40, size=40)]) for _ in range(SAMPLES)]
+    sampled = [means(by_group[generator.integers(0, 40, size=40)]) for _ in range(100)]
     of, than = fmean(whole[0]) - fmean(whole[1]), fmean(whole[2])
     per_of, per_than = (1 / than, -of / than**2) if relative else (1, -1)
 
@@ -180,8 +181,9 @@ def test_the_variance_is_that_of_plain_loops(relative):
     assert (high - low) / 2 == pytest.approx(t_quantile(0.975, estimate.freedom) * estimate.variance**0.5)
 
 
-def test_documents_are_sampled_whole():
+def test_documents_are_sampled_whole(monkeypatch):
     """By plain loops, on long sentences against all: what is drawn, the degrees of freedom, and what samples lack."""
+    monkeypatch.setattr(contrast_module, "SAMPLES", 100)
     documents = np.array([0] * 9 + [1] * 3 + [2] * 8 + [3, 4, 5] * 5 + [6] * 5)
     evidence = replace(bleu_evidence(), documents=documents)
     longer, everything = evidence.source_lengths > 29, np.ones(40, bool)
@@ -204,7 +206,7 @@ def test_documents_are_sampled_whole():
 
     whole = means(range(40))
     generator = np.random.default_rng([SEED, 0])
-    drawn_documents = [generator.integers(0, 7, size=7) for _ in range(SAMPLES)]
+    drawn_documents = [generator.integers(0, 7, size=7) for _ in range(100)]
     samples = [[row for each in drawn for row in np.flatnonzero(documents == each)] for drawn in drawn_documents]
     sampled = [means(sample) for sample in samples if longer[sample].any()]
     own, in_samples = over_seeds(whole), [fmean(parts) for parts in zip(*map(over_seeds, sampled), strict=True)]
@@ -257,10 +259,10 @@ def test_chunks_of_samples_make_no_difference(monkeypatch):
 @pytest.mark.parametrize(("over_seeds", "over_sentences"), [(0.0, 10.0), (5.0, 10.0), (5.0, 1.0)])
 def test_intervals_hold_the_truth_in_95_of_100_studies(monkeypatch, over_seeds, over_sentences):
     """With sentences alone to blame, with both, with seeds alone; and "higher" is found by chance in 2.5 of 100."""
-    monkeypatch.setattr(contrast_module, "SAMPLES", 300)
+    monkeypatch.setattr(contrast_module, "SAMPLES", 150)
     generator = np.random.default_rng(12)
     held, found = [], []
-    for _ in range(200):
+    for _ in range(120):
         evidence = drawn(generator, {"a": 0, "b": 0}, np.full(60, 30), 3, over_seeds, over_sentences)
         decision = one(evidence, compare("higher"))
         held.append(decision.low <= 0 <= decision.high)

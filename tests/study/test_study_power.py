@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from posnmt.study import contrast
 from posnmt.study.blocks import Training, units
 from posnmt.study.claims import Comparison, Expected
 from posnmt.study.load import load
@@ -24,8 +25,9 @@ def share(asked, expected, seeds=3, block=0, **more):
     return power(asked, expected, units(own, trainings if block else {}), resolve, **more)
 
 
-def test_power_is_the_share_of_whole_studies_that_are_supported():
+def test_power_is_the_share_of_whole_studies_that_are_supported(monkeypatch):
     """Studies of sentences with lengths, from the counts to the verdict, as often supported as the power says."""
+    monkeypatch.setattr(contrast, "SAMPLES", 150)
     spread, interaction, deviation, effect, sentences, studies = 8.0, 15.0, 1.0, 4.0, 150, 120
     lengths = np.full(sentences, 20)
     generator = np.random.default_rng(5)

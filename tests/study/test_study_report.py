@@ -25,6 +25,7 @@ from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
 from posnmt.study.tables import sheets
 from posnmt.study.workflow.status import State
+from tests.support.report_case import without_figures
 from tests.support.study_report_case import FAILED, Page, made_runs, made_study
 
 
@@ -75,7 +76,8 @@ def test_our_mean_stands_above_the_published_figure(study, report, page):
 
 
 def test_speeds_of_different_hours_are_not_compared(study, tmp_path):
-    render(replace(study, speeds={}), tmp_path)
+    with without_figures():
+        render(replace(study, speeds={}), tmp_path)
     text = (tmp_path / "report.html").read_text()
     assert Page(text).row("table-1", "+Relative_PE & <more>")[2] == "– a published 4,418 (0.45×)"
     assert "Not measured in turn with the others" in text
@@ -102,7 +104,8 @@ def test_failed_and_left_out_systems_stay_with_their_reason(page):
 def test_one_failed_seed_of_two_is_said_beside_the_other(tmp_path):
     study = made_study(tmp_path / "study", failed=())
     runs = made_runs(study.recipe, 2, [(("transformer", 2), FAILED)])
-    render(replace(study, runs=runs), tmp_path / "out")
+    with without_figures():
+        render(replace(study, runs=runs), tmp_path / "out")
     (training,) = [row[3][1] for row in Page((tmp_path / "out/report.html").read_text()).tables["table-1"]
                    if row[0][1] == "Transformer"]  # fmt: skip
     assert training == "150 a published 9,910"
@@ -161,7 +164,8 @@ def test_a_bin_without_sentences_says_nothing_of_a_system(tmp_path):
     found["bins"][0]["n"] = 0
     for system in found["systems"]:
         system["bins"][0] |= {"bleu": None, "ter": None}
-    render(study, tmp_path / "out")
+    with without_figures():
+        render(study, tmp_path / "out")
     row = Page((tmp_path / "out/report.html").read_text()).row("table-2", "Transformer")
     assert row[0] == "– published 31.7"
     assert " a " in row[2]  # the failed seed
@@ -224,7 +228,9 @@ def test_figures_have_their_numbers_and_say_what_is_not_drawn(study, report):
 
 def test_one_seed_has_intervals_and_no_spread(tmp_path):
     study = made_study(tmp_path / "study", seeds=1, failed=())
-    render(replace(study, recommendation=Recommendation("Take <this>.", ["It is better."])), tmp_path / "out")
+    told = Recommendation("Take <this>.", ["It is better."])
+    with without_figures():
+        render(replace(study, recommendation=told), tmp_path / "out")
     text = (tmp_path / "out/report.html").read_text()
     assert "±" not in text
     assert "Bands are 95 % intervals over sentences." in text
@@ -289,7 +295,8 @@ def test_a_claim_says_that_not_all_of_its_comparisons_have_its_verdict(study, re
     first, second = study.verdicts
     assert "<summary>Comparisons (2)</summary>" in (report / "report.html").read_text()
     mixed = replace(first, comparisons=[*first.comparisons, *second.comparisons])
-    render(replace(study, verdicts=[mixed]), tmp_path)
+    with without_figures():
+        render(replace(study, verdicts=[mixed]), tmp_path)
     assert "<summary>Comparisons (3: 2 supported, 1 undecided)</summary>" in (tmp_path / "report.html").read_text()
 
 
@@ -326,8 +333,9 @@ def test_a_training_that_two_systems_share_counts_once(study):
 
 
 @pytest.mark.parametrize(("published", "name"), [(False, "results.sqlite"), (True, "results.csv.xz")])
-def test_the_page_names_the_file_of_all_figures(tmp_path, published, name):
-    render(replace(made_study(tmp_path / "study"), published=published), tmp_path)
+def test_the_page_names_the_file_of_all_figures(study, tmp_path, published, name):
+    with without_figures():
+        render(replace(study, published=published), tmp_path)
     text = (tmp_path / "report.html").read_text()
     assert f"<code>{name}</code>" in text
     assert (f"measured is in {name}" in text) == published
@@ -401,7 +409,8 @@ def test_every_shipped_recipe_is_reported_before_anything_is_measured(name, plac
     recipe = load(name)
     scale = list(recipe.scales)[place]  # the smallest and the largest
     missing = dict.fromkeys(recipe.analyses, "nothing was made yet")
-    render(StudyResults(recipe=recipe, scale=scale, runs=[], analyses={}, missing=missing), tmp_path)
+    with without_figures():
+        render(StudyResults(recipe=recipe, scale=scale, runs=[], analyses={}, missing=missing), tmp_path)
     page = Page((tmp_path / "report.html").read_text())
     figures = [text for table in recipe.tables for column in table.columns
                for text in published.texts(column.published, column.published_unit) if text]  # fmt: skip

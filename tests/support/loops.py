@@ -54,17 +54,17 @@ def padded(lengths):
 
 def learns_in_bf16(model):
     """A float32 model learns eight sentences by heart; losses are those of training."""
-    loss_of, optimizer = TrainingLoss(model.train(), 0.0), torch.optim.Adam(model.parameters(), lr=3e-3)
+    loss_of, optimizer = TrainingLoss(model.train(), 0.0), torch.optim.Adam(model.parameters(), lr=1e-2)
     source, target = tokens(8, 5), tokens(8, 6, seed=1)
     likelihoods = []
-    for _ in range(60):
+    for _ in range(20):
         with torch.autocast("cpu", torch.bfloat16):
             loss, likelihood = loss_of(source, torch.full((8,), 5), target, target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         likelihoods.append(likelihood.item())
-    assert likelihoods[-1] < 0.3 * likelihoods[0]
+    assert likelihoods[-1] < 0.6 * likelihoods[0]
 
 
 def scaled(q):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from posnmt.config.schema import Decode
-from posnmt.config.systems import SYSTEMS
+from posnmt.config.systems import RECOMMENDED, SYSTEMS
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.train import train
@@ -27,7 +27,16 @@ def config_path(tmp_path_factory):
     return corpus.make(tmp_path_factory.mktemp("corpus"), pairs=60, model=model)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+def first_of_each_kind():
+    """One system of each architecture, and those to begin with: the others differ in what test_draws.py draws."""
+    kinds = {SYSTEMS[name].model.get("architecture", "transformer"): name for name in reversed(SYSTEMS)}
+    return {*kinds.values(), *RECOMMENDED}
+
+
+@pytest.mark.parametrize(
+    "system",
+    [pytest.param(name, marks=[] if name in first_of_each_kind() else pytest.mark.slow) for name in SYSTEMS],
+)
 def test_a_system_trains_translates_and_scores(system, config_path, tmp_path):
     settings = ["train.steps=12", "train.evaluate_every=12", "train.average=1", f"model.system={system}"]
     settings += ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=0.01"]
