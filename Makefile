@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu lint audit \
+.PHONY: setup demo docs test coverage test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu lint audit \
 	format clean
 
 setup: $(READY)
@@ -24,10 +24,17 @@ docs: $(READY)
 	$(BIN)/python docs/scripts/reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them.
+# A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them. What needs
+# other programs has targets of its own.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto
+FAST := -m "not slow" --dist loadfile --no-loadscope-reorder --ignore tests/peers --ignore tests/browser
 test: $(READY)
-	$(TEST) -m "not slow" --dist loadfile --no-loadscope-reorder
+	$(TEST) $(FAST)
+
+# How much of the package the same tests run, in percent of its lines, with the files that lack some. In half an hour or more.
+coverage: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,coverage]"
+	$(TEST) $(FAST) --cov=posnmt --cov=posnmt_position --cov-report=term:skip-covered
 
 # Whole studies, the whole demo, compiling; then minutes of training on real corpora from ../shared/data, with all cores
 # (skipped where the corpora are absent, as on CI). CHOSEN, an expression as pytest -k has them, takes fewer.
@@ -40,7 +47,7 @@ test-slow: $(READY)
 test-peers: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
-	$(BIN)/python -m pytest tests/peers tests/deploy/test_huggingface.py -rs
+	$(BIN)/python -m pytest tests/peers tests/deploy/test_huggingface.py position/tests/test_readme.py -rs
 
 # The report in a real browser: Debian's chromium (apt-get install chromium), or the one that CHROMIUM names. Pictures of
 # the page stay in build/browser.
