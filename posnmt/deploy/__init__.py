@@ -1,1 +1,1 @@
-"""Trained models for other programs: what their formats can express, folders to carry there, and search by them."""
+"""Exports to other programs, imports of their checkpoints, engines of other programs, documents, and the server."""

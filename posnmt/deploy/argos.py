@@ -1,7 +1,7 @@
-"""A package for Argos Translate: a CTranslate2 model, one SentencePiece model, and a spaCy pipeline for sentences.
+"""Export a package for Argos Translate: a CTranslate2 model, a SentencePiece model, and a spaCy pipeline for sentences.
 
-Argos encodes and decodes with the same SentencePiece model and nothing else, so the run must have one vocabulary, one
-target language, and text that is neither tokenised nor truecased before subwords.
+Argos splits source text into subwords and joins target subwords with one SentencePiece model, and changes text in no
+other way. So the run must have one vocabulary and one target language, and must not tokenise or truecase.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from posnmt.deploy.server.languages import language_name
 SUFFIX = ".argosmodel"
 
 ENDS = ".!?…。．！？｡।۔؟"
-"""Signs that end a sentence; spaCy's sentencizer knows them, as tokens of their own."""
+"""Characters that end a sentence. spaCy's sentencizer knows them if they are tokens of their own."""
 
 TOKENIZER = {"suffix_search": f"[{ENDS}]$", "infix_finditer": "[。！？｡]"}
 
@@ -43,27 +43,28 @@ batch_size = 1000
 
 [components]
 """
-"""spaCy's pipeline of no language, without components; Argos adds the sentencizer."""
+"""The configuration of a spaCy pipeline for no particular language and without components. Argos adds a sentencizer."""
 
 
 def refuse(text: TextPipeline, marks: Iterable[str]) -> None:
-    """Check that Argos can make of text what the model was trained with.
+    """Check that Argos can process text in the way that the model was trained with.
 
     Args:
-        marks: of target languages, in the training text.
+        text: the run's text pipeline.
+        marks: marks of target languages in the training text.
 
     Raises:
-        UserError: two vocabularies, text that is tokenised or truecased before subwords, or a mark before each text.
+        UserError: the run has two vocabularies, tokenises or truecases text, or needs a mark before each text.
     """
     todo = "use --format ctranslate2, or posnmt serve for LibreTranslate's clients"
     if listed := ", ".join(marks):
-        what = f"Argos writes no marks of target languages before text, and this run reads {listed}"
+        what = f"Argos puts no marks of target languages before text, but this run needs {listed}"
         raise UserError(what, None, todo)
     if not (text.shared and text.source.subwords.model == text.target.subwords.model):
-        raise UserError("Argos has one SentencePiece model for both sides, and this run has two", None, todo)
+        raise UserError("Argos has one SentencePiece model for both sides, but this run has two", None, todo)
     for side in (text.source.words, text.target.words):
         if side.tokeniser != "none" or side.truecaser is not None:
-            what = "Argos has no step between text and subwords, and this run tokenises or truecases"
+            what = "Argos cannot tokenise or truecase text, but this run does"
             raise UserError(what, None, todo)
 
 
@@ -81,18 +82,20 @@ def export(
     Args:
         run_folder: the run.
         out: the new file, `NAME.argosmodel`.
-        checkpoint, size, precision, say: as of `posnmt.deploy.command.export`.
+        checkpoint, size, precision, say: see `posnmt.deploy.command.export`.
         languages: codes of source and target; None: those of the run's configuration.
 
     Raises:
-        UserError: see `refuse` and `posnmt.deploy.command.export`; a name that Argos does not take.
+        UserError: the name of the output does not end in `.argosmodel`, or `refuse` or `posnmt.deploy.command.export`
+            raise it.
     """
     if out.suffix != SUFFIX:
-        raise UserError(f"a package for Argos is a file {SUFFIX}", out, f"choose --out {out.with_suffix(SUFFIX)}")
+        todo = f"choose --out {out.with_suffix(SUFFIX)}"
+        raise UserError(f"the name of a package for Argos ends in {SUFFIX}", out, todo)
     if out.exists():
         raise UserError("the output exists already and is not overwritten", out, "choose another --out")
     if not out.resolve().parent.is_dir():
-        raise UserError("the output cannot be written: its parent is no folder", out, "create it, or choose another")
+        raise UserError("the parent folder of the output does not exist", out, "create it, or choose another --out")
     run = run_to_export(run_folder)
     text, data = run.text(), run.config.data
     refuse(text, run.marks)
@@ -104,12 +107,12 @@ def export(
             write(model, text, Path(place), size, precision)
         _pack(Path(place), text, codes, partial)
     say_verified(dict(zip(("source", "target"), engine.longest, strict=True)), verified, say)
-    say("Argos itself cuts sentences after 1,024 subwords and translations after 256, and writes _ as a blank")
+    say("Argos itself cuts off sentences after 1,024 subwords and translations after 256, and writes _ as a blank")
 
 
 def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path) -> None:
-    """Write the package of a CTranslate2 model that is in a folder."""
-    about = {
+    """Write the package of the CTranslate2 model in a folder."""
+    metadata = {
         "package_version": "1.0",
         "argos_version": "1.9.0",
         "from_code": languages[0],
@@ -120,7 +123,7 @@ def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path
     }
     folder = f"posnmt-{languages[0]}_{languages[1]}"
     contents = {
-        "metadata.json": json.dumps(about, indent=1).encode(),
+        "metadata.json": json.dumps(metadata, indent=1).encode(),
         "sentencepiece.model": text.source.subwords.model,
         "spacy/config.cfg": CONFIG.encode(),
         "spacy/meta.json": json.dumps({"lang": "xx", "name": "sentences", "version": "1.0.0"}).encode(),
@@ -133,6 +136,6 @@ def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path
 
 
 def _message(texts: dict[str, str]) -> bytes:
-    """Short texts by name as MessagePack has them, which spaCy reads."""
+    """A dictionary of short texts in the format MessagePack, which spaCy reads."""
     flat = [each.encode() for pair in texts.items() for each in pair]
     return bytes([0x80 + len(texts)]) + b"".join(bytes([0xD9, len(each)]) + each for each in flat)

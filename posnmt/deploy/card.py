@@ -1,4 +1,4 @@
-"""The model card of an exported run: what it is, what it has learned from, how well, and its limits."""
+"""The model card of an exported run: its system, training text, scores and limits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def card(run: Run, manifest: Manifest) -> str:
 
 
 def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:
-    """The figures on dev of a checkpoint, from the header of its weights, or from the metrics if it is an average."""
+    """The figures of a checkpoint on dev, from the header of its weights; those of an average, from the metrics."""
     with safe_open(run.weights(checkpoint), framework="pt") as file:
         figures: dict[str, Any] = json.loads((file.metadata() or {}).get("dev", "{}"))
     path = run.folder / "metrics.jsonl"
@@ -67,7 +67,7 @@ def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:
 
 
 def _origin(run: Run) -> str:
-    """Who trained it."""
+    """The origin of the model, as part of a sentence."""
     version = run.record.get("posnmt", "unknown version")
     imported = run.record.get("imported")
     if imported is None:
@@ -76,7 +76,7 @@ def _origin(run: Run) -> str:
 
 
 def _shown(choices: list[dict[str, Any]]) -> str:
-    """Schemes with their options."""
+    """Position schemes with their options, as text."""
     shown = [
         " ".join([choice["scheme"], *(f"{key}={value}" for key, value in choice.items() if key != "scheme")])
         for choice in choices
@@ -95,7 +95,7 @@ def _scores(figures: dict[str, Any], run: Run) -> list[str]:
     name = "pairs held out of the training text" if dev is None else _names(dev)
     rows = []
     if "bleu" in figures:
-        signature = figures["signature"].replace("|", "\\|")  # it stands in a table
+        signature = figures["signature"].replace("|", "\\|")  # for a cell of a table
         rows.append(f"| BLEU on dev ({name}), greedy | {figures['bleu']:.2f} ({signature}) |")
     if "perplexity" in figures:
         rows.append(f"| perplexity on dev, per subword | {figures['perplexity']:.3f} |")

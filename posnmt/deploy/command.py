@@ -28,7 +28,7 @@ from posnmt.translate.runs import fingerprint, least_several, longest_trained, t
 from posnmt.translate.translator import choose_runs
 
 POSITIONS = 8192
-"""Entries of a position table that has no end of its own, where a run is converted for one call."""
+"""Entries of position tables that could have any length, if a run is converted for one call."""
 
 NO_TORCH = "leave it out, or translate the run with --engine torch"
 
@@ -43,16 +43,16 @@ def export(
         kind: `ctranslate2` or `huggingface`.
         out: a new folder.
         checkpoint: see `Run.weights`.
-        size: for CTranslate2, entries of a position table that has no end of its own.
-        precision: of the weights, `fp32`, or for CTranslate2 `int8`.
-        say: is given notes for the user.
+        size: for CTranslate2, entries of position tables that could have any length.
+        precision: precision of the weights: `fp32`, or for CTranslate2 also `int8`.
+        say: called with notes for the user.
 
     Raises:
-        UserError: no run; an output that exists; a program that is not installed, cannot express the model, or computes
-            otherwise.
+        UserError: the folder is not a run; the output exists; or the program is not installed, cannot express the
+            model, or computes something else.
     """
     if kind == "huggingface" and precision != "fp32":
-        raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
+        raise UserError("--format huggingface writes weights in fp32 only", "--precision", "leave it out")
     run = run_to_export(folder)
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()
@@ -80,22 +80,20 @@ def export(
 
 
 def run_to_export(folder: Path) -> Run:
-    """The run of a folder, which is to be written for another program.
+    """Open a run that will be exported.
 
     Raises:
-        UserError: no run, or its translations are not those of the positions that it was trained with.
+        UserError: the folder is not a run, or its configuration changes positions at inference.
     """
     run = Run.open(folder)
     if run.config.decode.positions.changed:
-        what = (
-            "decode.positions of this run changes positions at inference, and an exported model has those of training"
-        )
-        raise UserError(what, folder / "config.yaml", "leave it out there, and give it to `posnmt translate`")
+        what = "decode.positions changes positions at inference, but an exported model has those of training"
+        raise UserError(what, folder / "config.yaml", "remove it there, and use `posnmt translate --positions`")
     return run
 
 
 def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Say how long texts may be, by side, and the figures of the check that a model computes the same."""
+    """Report the longest text of each side, and the figures of the check that the exported model computes the same."""
     for side, limit in limits.items():
         what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
         say(f"{side}: {what}")
@@ -108,20 +106,21 @@ def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: C
 def choose_exported(
     folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
 ) -> ModelChoice:
-    """An exported model, or a run that is converted for this call, for CTranslate2; see `engines.choose`.
+    """Choose CTranslate2 for an exported model, or for a run that is converted for this call.
 
     Args:
-        search: likewise; the precision is `fp32` or `int8`.
+        folders, checkpoint, asked: see `engines.choose`.
+        search: see `engines.choose`; the precision is `fp32` or `int8`.
 
     Raises:
-        UserError: an ensemble; options that CTranslate2 or an exported model does not serve; a model that it cannot
-            express, or computes otherwise.
+        UserError: there are several folders, CTranslate2 or an exported model does not serve an option, or CTranslate2
+            cannot express the model or computes something else.
     """
     if len(folders) > 1:
-        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+        raise UserError("CTranslate2 translates with one model, not with an ensemble", None, NO_TORCH)
     precision = search.get("precision")
     if precision == "bf16":
-        raise UserError("--precision bf16 is PyTorch's, and CTranslate2 is to translate", None, NO_TORCH)
+        raise UserError("CTranslate2 does not translate in bf16", "--precision", NO_TORCH)
     CTranslate2Engine.refuse(None, [*(f"decode.{name}" for name in _faster(search)), *asked])
     chosen = _opened(folders[0], checkpoint, search)
     CTranslate2Engine.refuse(chosen.decode)
@@ -131,12 +130,12 @@ def choose_exported(
 def choose_either(
     folders: Sequence[Path], checkpoint: str, search: dict[str, Any], asked: Collection[str] = ()
 ) -> ModelChoice:
-    """A run for CTranslate2 in fp32 if that can express it and serves what is asked for, otherwise for PyTorch.
+    """Choose CTranslate2 in fp32 for a run if it can express the model and serves the options; otherwise PyTorch.
 
-    An exported model is for CTranslate2. The arguments are those of `engines.choose`.
+    For an exported model choose CTranslate2. The arguments are those of `engines.choose`.
     """
     if search.get("precision") == "int8":
-        raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
+        raise UserError("--engine auto does not use int8", "--precision", "add --engine ctranslate2")
     if is_exported(folders[0]):
         return choose_exported(folders, checkpoint, search, asked)
     if _faster(search):
@@ -155,7 +154,7 @@ def choose_either(
 
 
 def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> ModelChoice:
-    """An exported model, or a run that is converted when it is loaded."""
+    """Choose CTranslate2 for an exported model, or for a run, which is converted when the engine is loaded."""
     settings, precision = {**search, "precision": None}, search.get("precision")
     load: Callable[[], Engine]
     if is_exported(folder):
@@ -174,22 +173,24 @@ def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> ModelChoic
 
 
 def _faster(search: dict[str, Any]) -> list[str]:
-    """The options of speed alone that were given and that CTranslate2 does not serve."""
+    """The options in use that change speed alone and that CTranslate2 does not serve."""
     return [name for name in SPEED_ALONE - CTranslate2Engine.serves if search.get(name)]
 
 
 def _exported(
     folder: Path, checkpoint: str, precision: str | None, search: dict[str, Any]
 ) -> tuple[Decode, Callable[[], Engine], dict[str, int]]:
-    """The run's settings of search, the engine, and the marks of target languages, of an exported model."""
+    """An exported model's search settings, the function that loads its engine, and its marks of target languages."""
     manifest, text = open_folder(folder, "ctranslate2")
     if "positions" in search:
-        raise UserError("an exported model has the positions of its training", folder, "change those of the run")
+        what = "positions of an exported model cannot be changed"
+        raise UserError(what, folder, "translate with the run, or leave --positions out")
     if checkpoint not in ("model", manifest.checkpoint):
         what = f"this is checkpoint {manifest.checkpoint} of the run, not {checkpoint}"
         raise UserError(what, folder, "export the other one, or leave --checkpoint out")
     if precision == "fp32" and manifest.precision == "int8":
-        raise UserError("its weights are int8", folder, "export the run with --precision fp32, or leave it out here")
+        todo = "export the run with --precision fp32, or leave --precision out"
+        raise UserError("the weights of this model are int8", folder, todo)
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
     trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
@@ -202,7 +203,7 @@ def _exported(
 
 
 def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) -> CTranslate2Engine:
-    """The engine for a run, converted into a folder that is removed when it is loaded."""
+    """The engine for a run, which is converted into a temporary folder."""
     if positions.temperature is not None:
         raise UserError("CTranslate2 has no temperature of attention", "decode.positions.temperature", NO_TORCH)
     text, trained = run.text(), longest_trained([run], positions)
@@ -217,7 +218,7 @@ def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) 
 def write_verified(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int
 ) -> tuple[CTranslate2Engine, dict[str, Any]]:
-    """Write a CTranslate2 model in fp32; its engine, and the figures of the check that it computes the same."""
+    """Write a CTranslate2 model in fp32. Return its engine, and the figures of the check that it computes the same."""
     engine = CTranslate2Engine(folder, text, write(model, text, folder, size))
     return engine, verify(model, text, engine.longest, engine)
 
@@ -225,7 +226,7 @@ def write_verified(
 def _write_huggingface(
     model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Write a model for Transformers; the figures of the check that it computes the same there."""
+    """Write a model for Transformers. Return the figures of the check that it computes the same there."""
     try:
         from posnmt.deploy.huggingface import export as transformers
     except ImportError as error:
@@ -236,5 +237,5 @@ def _write_huggingface(
     transformers.write(model, text, decode, folder)
     if left_out := unserved(transformers.SERVES, decode):
         what = ", ".join(left_out)
-        say(f"Transformers' generate leaves out {what} of this run: it searches with the beam, each line alone")
+        say(f"not available in Transformers' generate, which searches each line with a beam: {what}")
     return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))

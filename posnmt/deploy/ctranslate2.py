@@ -1,4 +1,4 @@
-"""A Transformer as a CTranslate2 model: weights, positions, vocabularies and special symbols."""
+"""Write a Transformer as a CTranslate2 model: weights, positions, vocabularies and special symbols."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from posnmt.model.ordered import OrderedEmbedding
 from posnmt.model.transformer import Transformer
 
 ACTIVATIONS: dict[Activation, str] = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-"""An activation -> its name in CTranslate2."""
+"""Activation -> its name in CTranslate2."""
 
 
 def write(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int, precision: str = "fp32"
 ) -> tuple[int | None, int | None]:
-    """Write a model as a CTranslate2 model into a folder, which is created if necessary.
+    """Write a model in CTranslate2's format into a folder, which is created if it does not exist.
 
     Args:
+        model: the model.
+        text: its text pipeline.
+        folder: the folder.
         size: entries of tables of sinusoids, and of biases that grow with the distance.
-        precision: of the weights on the disk, `fp32` or `int8`. Weights in fp32 may be loaded as int8.
+        precision: precision of the weights on the disk, `fp32` or `int8`. fp32 weights can be loaded as int8.
 
     Returns:
         The longest source with its end symbol and the longest target with its begin symbol, in tokens; None: no limit.
@@ -72,10 +75,10 @@ def write(
 
 
 def package() -> Any:
-    """The module `ctranslate2`.
+    """Import the module `ctranslate2`.
 
     Raises:
-        UserError: it is not installed.
+        UserError: CTranslate2 is not installed.
     """
     try:
         import ctranslate2
@@ -92,7 +95,7 @@ def _positions(model: Transformer, side: str, embedding: OrderedEmbedding, size:
 
 
 def _options(positions: Positions) -> dict[str, Any]:
-    """The arguments of a stack's specification that allot its position information."""
+    """The arguments of a stack's specification that state which position information it has."""
     options: dict[str, Any] = {
         "relative_position": positions.vectors is not None,
         "relative_attention_bias": positions.bias is not None,
@@ -108,7 +111,7 @@ def _options(positions: Positions) -> dict[str, Any]:
 
 
 def _fill(encoder: Any, decoder: Any, model: Transformer) -> None:
-    """Everything but positions. Queries, keys and values are one matrix, in this order, on both sides."""
+    """Fill in everything but positions. Both programs have queries, keys and values in this order in one matrix."""
     encoder.embeddings[0].weight, decoder.embeddings.weight = model.source.table.weight, model.target.table.weight
     layers: list[Any] = [*model.encoder, *model.decoder]
     for part, layer in zip([*encoder.layer, *decoder.layer], layers, strict=True):
@@ -139,7 +142,7 @@ def _fill_positions(stack: Any, positions: Positions) -> None:
             attention.relative_position_values = OPTIONAL if values is None else values
         if positions.bias is not None:
             attention.relative_attention_bias = positions.bias
-            # above the number of distances with a bucket each, so that the logarithm of the other buckets is defined
+            # greater than the number of distances with their own bucket; else the logarithm for the rest is undefined
             attention.relative_attention_max_distance = np.int32(len(positions.bias))
 
 
@@ -153,7 +156,7 @@ def _fill_norm(part: Any, norm: nn.LayerNorm) -> None:
 
 
 def _name_symbols(spec: Any, text: TextPipeline, model: Model) -> None:
-    """Vocabularies, and the symbols that CTranslate2 adds by itself, before and after a source and before a target."""
+    """Set the vocabularies, and the symbols that CTranslate2 adds before and after a source and before a target."""
     source, target = text.source.subwords.pieces, text.target.subwords.pieces
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)

@@ -1,6 +1,6 @@
-"""A folder with an exported model: the files of its format, the text pipeline, and what they are.
+"""The folder of an exported model: the files of the other program's format, and ours.
 
-posnmt.json        format, origin, system, limits, and the digest of every other file
+posnmt.json        the manifest: format, origin, system, limits, and the digest of every other file
 text/              tokenisation and subword models, as in a run folder
 """
 
@@ -23,31 +23,32 @@ from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import EXPORTED, Run
 
-"""Version of the meaning of the manifest."""
-
 BUILDING, LOCK = "folder", ".lock"
-"""In `NAME.partial`: the folder that is not complete, and the lock file of the process that fills it."""
+"""Names in `NAME.partial`: the incomplete folder, and the lock file of the process that fills it."""
 
-AGAIN = "export the run again, or copy the whole folder again from its origin"
+EXPORT_AGAIN = "export the run again, or copy the whole folder again"
 
 
 class Manifest(BaseModel):
-    """What an exported folder is.
+    """The content of `posnmt.json`.
 
     Attributes:
-        format: version of this manifest.
+        format: version of the manifest's format.
         kind: the program that reads the model.
-        posnmt: version that exported it.
-        run: name of the run folder, and `checkpoint` and `weights` (SHA-256) in it.
-        system: the named system, or None; `positions` has the schemes of both sides, `architecture` the rest.
+        posnmt: version of posnmt that exported it.
+        run: name of the run folder.
+        checkpoint, weights: the exported checkpoint of the run, and its SHA-256.
+        system: the named system; None if the run names none.
+        architecture, positions: the model's architecture, and the position schemes of each side.
         languages: codes of source and target.
-        precision: of the weights.
-        limits: the longest source with its end symbol and the longest target with its begin symbol, in tokens.
+        precision: precision of the weights.
+        limits: the longest source with its end symbol and the longest target with its begin symbol, in tokens; None: no
+            limit.
         training_lengths: the shortest and longest training sentences of each side, in subwords, if recorded.
-        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
-        marks: training pairs for each mark of a target language.
-        decode: the run's settings of search.
-        verified: the check at the export, see `posnmt.deploy.verify`.
+        sentences_per_line: for each side, the shares of training lines with at least 1, 2, … sentences, if recorded.
+        marks: mark of a target language → number of training pairs.
+        decode: the run's search settings.
+        verified: result of `posnmt.deploy.verify`.
         files: path → SHA-256.
     """
 
@@ -74,7 +75,7 @@ class Manifest(BaseModel):
 
 
 def describe(run: Run, checkpoint: str) -> dict[str, Any]:
-    """The part of a manifest that a run says of itself."""
+    """The values of a manifest that come from the run."""
     model, data = run.config.model, run.config.data
     return {
         "run": run.folder.resolve().name,
@@ -96,27 +97,28 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(place: Path) -> Iterator[Path]:
-    """A folder to be filled in the block, which then gets its name; nothing is left of it after an error.
+    """A new folder that is filled in the block and gets its name at the end. After an error nothing is left of it.
 
-    Until then it is in `NAME.partial`, beside a lock file. What a process that was killed left there is removed.
+    In the block it is in `NAME.partial`, beside a lock file. Leftovers of a killed process there are removed.
 
     Raises:
-        UserError: the place exists, or its parent does not; `NAME.partial` is another's folder, or in use.
+        UserError: the place exists, its parent does not exist, another process is writing there, or `NAME.partial` has
+            other content.
     """
     if place.exists():
         raise UserError("the output exists already and is not overwritten", place, "choose another --out")
     if not place.resolve().parent.is_dir():
-        raise UserError("the output cannot be written: its parent is no folder", place, "create it, or choose another")
-    collected = place.with_name(place.name + PARTIAL)
-    if os.path.lexists(collected) and not _is_ours(collected):
-        todo = "choose another --out, or remove it if nothing there is needed"
-        raise UserError("the output is collected there until it is complete, and it exists", collected, todo)
-    collected.mkdir(exist_ok=True)
+        raise UserError("the parent folder of the output does not exist", place, "create it, or choose another --out")
+    partial = place.with_name(place.name + PARTIAL)
+    if os.path.lexists(partial) and not _is_ours(partial):
+        todo = "choose another --out, or remove this folder if nothing in it is needed"
+        raise UserError("the incomplete output needs this name, but a folder or file has it", partial, todo)
+    partial.mkdir(exist_ok=True)
     try:
-        lock = Lock(collected / LOCK)
+        lock = Lock(partial / LOCK)
     except BlockingIOError:
-        raise UserError("another process is writing this output", place, "wait for its end") from None
-    building = collected / BUILDING
+        raise UserError("another process is writing this output", place, "wait until it has ended") from None
+    building = partial / BUILDING
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
@@ -126,14 +128,14 @@ def new_folder(place: Path) -> Iterator[Path]:
         shutil.rmtree(building, ignore_errors=True)
         lock.release()
         with suppress(OSError):
-            collected.rmdir()
+            partial.rmdir()
 
 
-def _is_ours(collected: Path) -> bool:
-    """Whether a folder has what `new_folder` leaves when its process is killed, and nothing else."""
-    if collected.is_symlink() or not collected.is_dir():
+def _is_ours(partial: Path) -> bool:
+    """Whether a folder has only files that `new_folder` leaves if its process is killed."""
+    if partial.is_symlink() or not partial.is_dir():
         return False
-    names = {path.name for path in collected.iterdir()}
+    names = {path.name for path in partial.iterdir()}
     locks = {name for name in names if name.startswith(LOCK)}
     return names == locks or (len(locks) > 0 and names - locks == {BUILDING})
 
@@ -145,53 +147,61 @@ def seal(folder: Path, manifest: Manifest) -> None:
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether a folder has a manifest, sound or not."""
+    """Whether a folder has a manifest, which may be damaged."""
     return (folder / EXPORTED).exists()
 
 
-def choose_engine(asked: str | None, folders: Sequence[Path], precision: str | None) -> str:
-    """The engine that translates with some folders: what was asked for, or what the first folder is made for.
+def choose_engine(requested: str | None, folders: Sequence[Path], precision: str | None) -> str:
+    """The engine that translates with some folders.
+
+    Args:
+        requested: the engine that the user named; None: PyTorch for runs, CTranslate2 for an exported model.
+        folders: runs, or an exported model.
+        precision: the requested precision.
 
     Raises:
-        UserError: PyTorch for an exported model or for int8.
+        UserError: PyTorch was requested for an exported model or for int8.
     """
     exported = next(filter(is_exported, folders), None)
-    if asked == "auto" and (len(folders) > 1 or precision == "bf16"):
-        asked = "torch"
-    engine = asked or ("torch" if exported is None else "ctranslate2")
+    if requested == "auto" and (len(folders) > 1 or precision == "bf16"):
+        requested = "torch"
+    engine = requested or ("torch" if exported is None else "ctranslate2")
     if engine == "torch" and exported is not None:
-        raise UserError("an exported model is not for PyTorch", exported, "name the run, or leave --engine out")
+        raise UserError("PyTorch cannot read an exported model", exported, "name the run, or leave --engine out")
     if engine == "torch" and precision == "int8":
         raise UserError("PyTorch does not translate in int8 here", "--precision", "add --engine ctranslate2")
     return engine
 
 
 def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
-    """The manifest and the text pipeline of an exported folder, every file checked.
+    """Check every file of an exported folder, and return its manifest and text pipeline.
 
     Args:
+        folder: the folder.
         kind: `ctranslate2` or `huggingface`.
 
     Raises:
-        UserError: no manifest, one of a newer posnmt or of another kind, or a missing or changed file.
+        UserError: there is no manifest, it is of a newer posnmt or of another kind, or a file is missing or has
+            changed.
     """
     tree = read_json(folder / EXPORTED)
     if tree is None:
-        what = "its posnmt.json cannot be read" if is_exported(folder) else "it has no posnmt.json"
-        raise UserError(f"not an exported model: {what}", folder, AGAIN)
+        what = "posnmt.json cannot be read" if is_exported(folder) else "the folder has no posnmt.json"
+        raise UserError(f"not an exported model: {what}", folder, EXPORT_AGAIN)
     check_format(tree.get("format"), folder / EXPORTED)
     try:
         manifest = Manifest.model_validate(tree)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"]))
-        raise UserError(f"{key}: {problem['msg']}", folder / EXPORTED, AGAIN) from None
+        raise UserError(f"{key}: {problem['msg']}", folder / EXPORTED, EXPORT_AGAIN) from None
     if manifest.kind != kind:
-        raise UserError(f"exported for {manifest.kind}, not for {kind}", folder, f"export the run with --format {kind}")
+        what = f"the model was exported for {manifest.kind}, not for {kind}"
+        raise UserError(what, folder, f"export the run with --format {kind}")
     for name, digest in manifest.files.items():
         path = folder / name
         if not is_file(path):
-            raise UserError("a file of the exported model is missing", path, AGAIN)
+            raise UserError("a file of the exported model is missing", path, EXPORT_AGAIN)
         if sha256_of(path) != digest:
-            raise UserError("a file of the exported model is not what was exported", path, AGAIN)
+            raise UserError("a file of the exported model has changed", path, EXPORT_AGAIN)
     return manifest, TextPipeline.load(folder / "text")

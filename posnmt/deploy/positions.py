@@ -1,12 +1,13 @@
-"""A stack's position schemes as the position information of CTranslate2, or the reason why it has none like it.
+"""Convert a stack's position schemes to the position information of CTranslate2, or state why that is not possible.
 
 CTranslate2 has four kinds (OpenNMT/CTranslate2, src/layers): a table that is added to the embeddings
 (`position_encodings`), vectors for clipped distances (`relative_position_keys` and `_values`), a bias by buckets of the
-distance, as T5's (`relative_attention_bias`), and RoPE (`rotary_dim`). It has a table only where attention has none of
-the others, and computes the bias once, from the first layer. What a scheme does decides, not its name.
+distance, as in T5 (`relative_attention_bias`), and RoPE (`rotary_dim`). It can have a table only if attention has none
+of the others, and it takes the bias from the first layer for all layers. The conversion depends on the hooks of a
+scheme, not on its name.
 
-Any bias or mask that depends on the distance alone is a bias by buckets, with a bucket for each distance. So is no
-position information at all, which CTranslate2 would otherwise replace by sinusoids.
+Any bias or mask that depends on the distance alone is written as a bias by buckets, with one bucket for each distance.
+So are stacks without position information, to which CTranslate2 would otherwise add sinusoids.
 
 Shapes: P positions, d model width, H heads, E distances in one direction, 0 included.
 """
@@ -36,7 +37,7 @@ from posnmt_position.seam import (
 )
 
 HIDDEN = -1e4
-"""Bias of a key that a mask hides: its weight is 0 in single and half precision, and a row without keys has no NaN."""
+"""Bias of a masked key: its weight is 0 in single and half precision, and a row without keys has no NaN."""
 
 ELSEWHERE = "translate with --engine torch, or export with --format huggingface"
 
@@ -45,14 +46,14 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Positions:
-    """The position information of one stack; all None means none.
+    """The position information of one stack. If all attributes are None, it has none.
 
     Attributes:
         table: [P,d] added to the embeddings.
-        vectors: for each layer its vectors for clipped distances.
+        vectors: the vectors for clipped distances of each layer.
         bias: [2E,H] of a decoder, [4E,H] of an encoder, in T5's order: the distances 0 .. E-1 to the left, E times the
             value of all longer ones, and the same to the right.
-        rotation: RoPE, which may stand beside a bias.
+        rotation: RoPE, which may be combined with a bias.
         limit: the largest number of tokens; None: no limit.
     """
 
@@ -69,28 +70,29 @@ def express(
     """The position information of a stack.
 
     Args:
-        names: of the schemes, as in a configuration.
+        names: the names of the schemes in the configuration.
+        schemes: the schemes.
+        layers, heads: numbers of layers and heads.
         side: `encoder` or `decoder`.
-        size: P, entries of a table that has no end of its own: of sinusoids, and of biases that grow with the distance.
+        size: P, entries of tables that could have any length: sinusoids, and biases that grow with the distance.
 
     Raises:
-        UserError: CTranslate2 cannot express a scheme, or several together.
+        UserError: CTranslate2 cannot express a scheme, or the combination of schemes.
     """
     for name, scheme in zip(names, schemes, strict=True):
         reason = next(filter(None, map(_reason, join([scheme], layers), [scheme] * layers)), None)
         if scheme.placed is not None and len(scheme.placed) < layers:
-            reason = "is in some of the layers alone"
+            reason = "is in some of the layers only"
         if reason is not None:
             raise UserError(f"CTranslate2 cannot express {name}, which {reason}", f"model.{side}.position", ELSEWHERE)
-    together = f"CTranslate2 cannot express {' + '.join(names)}"
+    cannot = f"CTranslate2 cannot express {' + '.join(names)}"
     views = join(schemes, layers)
     tables = [_table(scheme, size) for scheme in schemes if _embeds(scheme)]
     vectors, biases = list(map(_vectors, views)), list(map(_biases, views))
     rotations = [view for view in views[0].rotating if isinstance(view, Rotation)]
     if bool(tables) + any(vectors) + bool(rotations or any(biases)) > 1 or any(len(each) > 1 for each in vectors):
-        raise UserError(
-            f"{together} in one stack: it has one kind of position information", f"model.{side}.position", ELSEWHERE
-        )
+        what = f"{cannot} in one stack, which can have one kind of position information"
+        raise UserError(what, f"model.{side}.position", ELSEWHERE)
     if tables:
         longest = min(map(len, tables))
         return Positions(table=torch.stack([table[:longest] for table in tables]).sum(0), limit=longest)
@@ -100,13 +102,13 @@ def express(
         return Positions(rotation=rotations[0])
     biased = _biased(biases, heads, size, side == "decoder")
     if biased is None:
-        what = "its bias is the same in every layer, and depends on the distance alone"
-        raise UserError(f"{together}: {what}", f"model.{side}.position", ELSEWHERE)
+        what = "a bias must be the same in every layer, and depend on the distance alone"
+        raise UserError(f"{cannot}: {what}", f"model.{side}.position", ELSEWHERE)
     return replace(biased, rotation=next(iter(rotations), None))
 
 
 def _biased(biases: Sequence[list[LayerPosition]], heads: int, size: int, causal: bool) -> Positions | None:
-    """The biases and masks of all layers as one bias, or None if there is none like them."""
+    """The biases and masks of all layers as one bias; None if there is no such bias."""
     if any(each != biases[0] for each in biases):
         return None
     reaches = [_reach(bias) for bias in biases[0]]
@@ -116,14 +118,16 @@ def _biased(biases: Sequence[list[LayerPosition]], heads: int, size: int, causal
 
 
 def by_bucket(views: Sequence[LayerPosition], heads: int, reach: int, causal: bool) -> Tensor | None:
-    """The sum of biases and masks as T5's table with a bucket for each distance, or None if it depends on more.
+    """The sum of biases and masks as a table of T5's form with a bucket for each distance.
 
     Args:
-        views: each an offset bias or a mask or both.
+        views: each is an offset bias, a mask, or both.
+        heads: number of heads.
         reach: E-1, the longest distance with a value of its own.
+        causal: whether only distances to the left are needed.
 
     Returns:
-        See `Positions.bias`.
+        See `Positions.bias`; None if the sum depends on more than the distance.
     """
     count = reach + 1
     table = _by_offset(views, heads, Span(0, count, CPU))  # [H,2E-1]
@@ -151,7 +155,7 @@ def _by_offset(views: Sequence[LayerPosition], heads: int, span: Span) -> Tensor
 
 
 def _reach(view: LayerPosition) -> int | None:
-    """The distance from which on a bias is constant; None if it is not, or that is not known."""
+    """The distance beyond which a bias is constant; None if there is no such distance or it is not known."""
     if isinstance(view, BucketBias):
         return view.distance if view.reach is None else min(view.reach, view.distance)
     if view.reach is not None:
@@ -160,13 +164,13 @@ def _reach(view: LayerPosition) -> int | None:
 
 
 def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
-    """Why a scheme, with this view of a layer, cannot be expressed; None if it can."""
+    """The reason why a scheme with this view of a layer cannot be expressed; None if it can be."""
     if _embeds(scheme) and not isinstance(scheme, Sinusoidal | Learned):
-        return "computes the embeddings from other words"
+        return "computes embeddings from other words"
     if view.refining or view.reading:
-        return "changes what the parts of a layer read"
+        return "changes the input of sub-layers or heads"
     if any(type(each) is not Rotation for each in view.rotating):
-        return "changes queries and keys otherwise than RoPE"
+        return "changes queries and keys in another way than RoPE"
     odd = [each for each in view.biasing if not isinstance(each, ByDistanceVectors) and not is_offset_bias(each)]
     if odd or any(not isinstance(each, ByDistanceVectors) for each in view.adding):
         return "adds terms to attention that depend on more than the distance"
@@ -178,7 +182,7 @@ def _embeds(scheme: Scheme) -> bool:
 
 
 def _table(scheme: Scheme, size: int) -> Tensor:
-    """[P,d] what a scheme adds to the embeddings at inference."""
+    """The table [P,d] that a scheme adds to the embeddings at inference."""
     if isinstance(scheme, Learned):
         return scheme.table.detach().float()
     assert isinstance(scheme, Sinusoidal)
@@ -186,13 +190,13 @@ def _table(scheme: Scheme, size: int) -> Tensor:
 
 
 def _vectors(view: LayerPositions) -> list[DistanceVectors]:
-    """The vectors of the views that state their terms as such."""
+    """The vectors of the views whose terms are vectors for clipped distances."""
     views = _once([*view.biasing, *view.adding])
     return [each.distance_vectors() for each in views if isinstance(each, ByDistanceVectors)]
 
 
 def _biases(view: LayerPositions) -> list[LayerPosition]:
-    """The views that are an offset bias or a mask."""
+    """The views that are offset biases or masks."""
     return [each for each in _once([*view.biasing, *view.hiding]) if not isinstance(each, ByDistanceVectors)]
 
 

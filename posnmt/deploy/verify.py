@@ -1,4 +1,4 @@
-"""Whether another program computes what posnmt computes, for drawn sources and targets, so that no text is needed."""
+"""Check that another program computes what posnmt computes. Sources and targets are random, so no text is needed."""
 
 from __future__ import annotations
 
@@ -15,53 +15,56 @@ from posnmt.model.base import TranslationModel
 from posnmt.translate.subwords import score_subwords
 
 LENGTHS = ((1, 1), (2, 7), (7, 2), (25, 20), (40, 90), (120, 60))
-"""Subwords of the source and the target of the pairs; shortened to the limits of a finite table."""
+"""Numbers of source and target subwords of each pair. They are shortened to the limits of a finite table."""
 
 SEARCHED = 8
-"""Subwords of each output of a search; shortened as well."""
+"""Number of subwords of each output of a search; also shortened."""
 
 TOLERANCE = 1e-3
-"""The largest mean difference of the log-probabilities of a target's subwords; rounding in float32 gives some 1e-5."""
+"""Largest difference of a target's mean log-probability per subword. Rounding in float32 gives about 1e-5."""
 
 
 class Scorer(Protocol):
-    """A written model in the program that is to read it.
+    """An exported model, loaded in the program that reads it.
 
     Attributes:
-        name: of the program, with its version.
+        name: the program's name and version.
     """
 
     name: str
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
-        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        """The natural log-probability of each target given its source, including eos; both are subword ids."""
         ...
 
 
 @runtime_checkable
 class Searcher(Scorer, Protocol):
-    """A scorer whose program steps through the model by a way of its own when it searches."""
+    """A scorer whose program has its own step-by-step computation for search, which must be checked too."""
 
     def search(self, sources: Sequence[Sequence[int]], length: int) -> tuple[list[list[int]], list[float]]:
-        """An output of `length` subwords for each source, and its log-probability by the steps of the search."""
+        """Find an output of `length` subwords for each source; return them and the log-probabilities of the search."""
         ...
 
 
 def verify(
     model: TranslationModel, text: TextPipeline, longest: Sequence[int | None], scorer: Scorer
 ) -> dict[str, Any]:
-    """Compare the log-probabilities of pairs of random subwords, of different lengths, by both programs in float32.
+    """Compare log-probabilities of random pairs of different lengths, computed by both programs in float32.
 
-    If the other program searches, also those of what it finds for the sources.
+    If the other program can search, its outputs are compared as well.
 
     Args:
+        model: the model.
+        text: its text pipeline.
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
+        scorer: the exported model in the other program.
 
     Returns:
-        The number of pairs, and the largest difference of a subword's log-probability.
+        The number of pairs, the largest difference of a subword's log-probability, and the program.
 
     Raises:
-        UserError: they differ by more than rounding.
+        UserError: log-probabilities differ by more than rounding.
     """
     draw = random.Random(1)
     sources, targets = (
@@ -86,9 +89,9 @@ def verify(
         )
         if not difference <= TOLERANCE:
             raise UserError(
-                f"{scorer.name} {what} other probabilities than posnmt: a subword's differ by {difference:.1e}",
+                f"{scorer.name} {what} other probabilities than posnmt: they differ by {difference:.1e} per subword",
                 None,
-                "use another version of it for this model, and report the fault with the run's config.yaml",
+                "try another version of the program, and report the fault with the run's config.yaml",
             )
         largest = max(largest, difference)
     return {"pairs": len(sources), "largest_difference": float(f"{largest:.1e}"), "program": scorer.name}

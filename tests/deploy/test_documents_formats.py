@@ -372,7 +372,7 @@ def test_a_unit_is_translated_though_a_segment_has_no_letters():
 
     marks = [f'<mrk mtype="seg">{each}</mrk>' for each in ('<g id="1">1.</g>', "Geh.", "Halt.")]
     assert target(None, ["Geh."], ["Halt."]) == " ".join(marks)
-    note = "1 units are left as they are, since not all their segments are translated"
+    note = "1 units are left as they are, because not all their segments are translated"
     assert target(None, None, ["Halt."], notes=[note]) is None, "a refused segment leaves its unit as it is"
     assert target(None, None, None) is None
 
@@ -401,7 +401,7 @@ def test_an_xliff_source_that_stays(source):
 def test_xliff_languages(target, noted):
     text = f'<xliff version="2.0" srcLang="en-US" trgLang="{target}"/>'
     notes = opened("xliff", text, languages=("en", "zh_TW")).notes
-    assert notes == [f"its languages are en-US and {target}, those of the model en and zh_TW"] * noted
+    assert notes == [f"the document's languages are en-US and {target}, but the model's are en and zh_TW"] * noted
 
 
 def test_xliff_2():
@@ -413,7 +413,7 @@ def test_xliff_2():
 <segment id="3"><source>four</source><target>vier</target></segment></unit></file></xliff>"""
     document = opened("xliff", text)
     assert texts(document) == [(3, "one *two**"), (5, "three")]
-    assert document.notes[-1] == "its languages are fr and de, those of the model en and de"
+    assert document.notes[-1] == "the document's languages are fr and de, but the model's are en and de"
     written = shouted("xliff", text)
     assert '<segment id="1" state="translated">' in written
     assert '<target>ONE &amp;<pc id="1">TWO&amp;</pc><ph id="2" dataRef="d"/></target></segment>' in written
@@ -426,7 +426,7 @@ def test_xliff_2():
     [
         ("tmx", '<!DOCTYPE tmx [<!ENTITY a "b">]><tmx>&a;</tmx>', "declares an entity, a"),
         ("xliff", "<xliff>\n<file></xliff>", "not well-formed XML: .*page:2|not well-formed"),
-        ("xliff", "<tmx/>", "its first element is tmx, and xliff was expected"),
+        ("xliff", "<tmx/>", "the first element is tmx, but xliff was expected"),
         ("srt", b"1\n\xff\n", r"not valid utf-8: byte 0xFF \(page:2\)"),
         ("html", '<meta charset="none-such">', "unknown encoding, 'none-such'"),
     ],

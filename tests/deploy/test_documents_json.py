@@ -92,7 +92,7 @@ def test_half_of_a_surrogate_pair_is_kept():
         ('{"a": "x",\n "b" "y"}', r"not valid JSON: Expecting ':' delimiter at column 6 \(page:2\); correct it"),
         ('{"a": "x"\n', r"not valid JSON: .* \(page:2\)"),
         ('{"a": "x\ny"}', r"not valid JSON: Invalid control character at at column 9 \(page:1\)"),
-        ("", r"not valid JSON: Expecting value at column 1 \(page:1\); give a file with text"),
+        ("", r"not valid JSON: Expecting value at column 1 \(page:1\); name a file with text"),
         ("[" * 100_000, r"nested too deeply \(page\)"),
         (b'["\n\xff"]', r"not valid utf-8: byte 0xFF \(page:2\)"),
     ],

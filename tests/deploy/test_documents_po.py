@@ -78,7 +78,7 @@ def test_messages_without_a_translation_get_one():
     ]  # fmt: skip
     assert document.kept == [
         Kept(16, "done", "translated messages"),
-        Kept(20, 'a "guess"', "fuzzy messages, whose translation is to be reviewed"),
+        Kept(20, 'a "guess"', "fuzzy messages, which await a review"),
         Kept(38, "gone", "obsolete messages"),
         Kept(41, "gone too", "obsolete messages"),
     ]
@@ -170,7 +170,7 @@ def test_a_message_is_written_whole_or_not():
     assert [text for _, text in texts(document)] == ["One.", "Two."]
     document.segments[0].translated = ["Eins."]
     assert document.content().decode().endswith('Two."\nmsgstr ""\n')
-    assert document.notes[0].startswith("1 messages are left as they are, since not all")
+    assert document.notes[0].startswith("1 messages are left as they are, because not all")
     assert document.segments[0].translated is None, "what is not written is not translated"
     document.segments[0].translated, document.segments[1].translated = ["Eins."], ["Zwei."]
     assert document.content().decode().endswith('msgstr ""\n' + r'"Eins.\n"' + "\n" + r'"\n"' + '\n"Zwei."\n')
@@ -185,13 +185,13 @@ def test_the_encoding_of_the_header():
     assert document.content().decode("latin-1") == text.replace(
         '\nmsgid "b"\nmsgstr ""', '\n#, fuzzy\nmsgid "b"\nmsgstr "é"'
     )
-    assert "1 messages are left as they are, since ISO-8859-1 lacks characters" in document.notes[-1]
+    assert "1 messages are left as they are, because ISO-8859-1 lacks characters" in document.notes[-1]
 
 
 def test_another_language_is_noted():
     assert opened("po", HEADER, languages=("en", "de_AT")).notes == []
     [note] = opened("po", HEADER, languages=("en", "fr")).notes
-    assert note == "its language is de, that of the model fr"
+    assert note == "the document's language is de, but the model's is fr"
 
 
 def test_long_translations_are_wrapped_and_mean_the_same():
@@ -201,9 +201,7 @@ def test_long_translations_are_wrapped_and_mean_the_same():
     lines = document.content().decode().split('msgstr ""\n')[-1].splitlines()
     assert len(lines) > 4
     assert all(len(each) <= 79 for each in lines)
-    assert opened("po", document.content()).kept == [
-        Kept(9, "x", "fuzzy messages, whose translation is to be reviewed")
-    ]
+    assert opened("po", document.content()).kept == [Kept(9, "x", "fuzzy messages, which await a review")]
     assert "".join(each[1:-1] for each in lines) == text.replace("\\", "\\\\").replace('"', '\\"')
 
 

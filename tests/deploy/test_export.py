@@ -185,7 +185,7 @@ def test_auto_takes_pytorch_where_it_must_and_says_so(tmp_path):
         ["export", folder, "--format", "ctranslate2", "--out", tmp_path / "model"],
     ):
         [line] = refused(*arguments)
-        assert "CTranslate2 cannot express recurrent, which computes the embeddings from other words" in line
+        assert "CTranslate2 cannot express recurrent, which computes embeddings from other words" in line
     assert not (tmp_path / "model").exists()
 
 
@@ -248,7 +248,7 @@ def test_int8_is_used_when_asked_for_and_stored_in_a_quarter(exported, tmp_path)
     sizes = [(folder / "model.bin").stat().st_size for folder in (exported, tmp_path / "int8")]
     assert sizes[1] < 0.4 * sizes[0]
     [line] = refused("translate", tmp_path / "int8", *options, "--precision", "fp32")
-    assert "its weights are int8" in line
+    assert "the weights of this model are int8" in line
 
 
 def test_the_folder_says_what_it_is(exported):
@@ -281,7 +281,7 @@ def spoil(place, about):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (spoil, "a file of the exported model is not what was exported"),
+        (spoil, "a file of the exported model has changed"),
         (lambda place, about: (place / "text" / "text.json").unlink(), "a file of the exported model is missing"),
         (lambda place, about: about.update(format=2, posnmt="9.9"), "written by a newer posnmt, in format 2"),
         (lambda place, about: about.update(kind="huggingface"), "exported for huggingface, not for ctranslate2"),
@@ -297,19 +297,19 @@ def test_a_manifest_that_is_no_json_is_refused(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "copy")
     (tmp_path / "copy" / "posnmt.json").write_text("{")
     [line] = refused("translate", tmp_path / "copy", "--input", FROZEN / "dev.source")
-    assert "its posnmt.json cannot be read" in line
+    assert "posnmt.json cannot be read" in line
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "torch"], "an exported model is not for PyTorch"),
-        (["--precision", "bf16"], "--precision bf16 is PyTorch's"),
+        (["--engine", "torch"], "PyTorch cannot read an exported model"),
+        (["--precision", "bf16"], "CTranslate2 does not translate in bf16 (--precision)"),
         (["--cuda-graphs"], "not available with CTranslate2 here (--cuda-graphs)"),
-        (["--interpolate", 2], "an exported model has the positions of its training"),
+        (["--interpolate", 2], "positions of an exported model cannot be changed"),
         (["--checkpoint", "best"], "this is checkpoint model of the run, not best"),
         ([LEARNED], "CTranslate2 translates with one model"),
-        (["--engine", "auto", "--precision", "int8"], "--engine auto does not round to int8"),
+        (["--engine", "auto", "--precision", "int8"], "--engine auto does not use int8 (--precision)"),
     ],
 )
 def test_what_ctranslate2_has_not_is_refused(options, message, exported):
@@ -326,7 +326,7 @@ def test_nothing_is_written_over_or_left_behind(exported, tmp_path, monkeypatch)
     [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", exported)
     assert "the output exists already" in line
     [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "absent" / "model")
-    assert "its parent is no folder" in line
+    assert "the parent folder of the output does not exist" in line
     monkeypatch.setattr(verify, "TOLERANCE", -1.0)
     [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
     assert "computes other probabilities than posnmt" in line
@@ -337,10 +337,10 @@ def test_the_folder_of_another_program_stays(tmp_path):
     (tmp_path / "model.partial").mkdir()
     (tmp_path / "model.partial" / "chapter").write_text("1")
     [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
-    assert "the output is collected there until it is complete, and it exists" in line
+    assert "the incomplete output needs this name" in line
     assert (tmp_path / "model.partial" / "chapter").read_text() == "1"
     (tmp_path / "link.partial").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"and it exists .*link\.partial"), new_folder(tmp_path / "link"):
+    with pytest.raises(UserError, match=r"needs this name.*link\.partial"), new_folder(tmp_path / "link"):
         pass
 
 

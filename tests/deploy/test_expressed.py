@@ -36,28 +36,28 @@ EXPRESSED = {
 """Model → its limits with tables of `SIZE` entries."""
 
 REFUSED = {
-    "computes the embeddings from other words": [
+    "computes embeddings from other words": [
         "rnn", "rnn-layers", "rnn-sru", "rr", "lstm", "lstm-full", "lstm-wide", "rnmt-cascade", "rpe-head",
         "rpe-head-full", "mpr-head", "mpr-head-sru", "mpr-head-lstm", "mpr-head-printed", "recurrent-heads-alone",
         "pre-norm",
     ],
-    "changes what the parts of a layer read": [
+    "changes the input of sub-layers or heads": [
         "additional-pe", "additional-alone", "re-encoder", "re-decoder", "re-both", "re-both-without-decoder",
         "reordering-alone",
     ],
-    "changes queries and keys otherwise than RoPE": ["xpos", "xpos-alone", "transformer-xl", "xl-relative"],
+    "changes queries and keys in another way than RoPE": ["xpos", "xpos-alone", "transformer-xl", "xl-relative"],
     "adds terms to attention that depend on more than the distance": [
         "cope", "cope-near", "rope-relative-cope", "fox-alone",
     ],
-    "its bias is the same in every layer, and depends on the distance alone": ["fire", "fire-shared"],
-    "it has one kind of position information": ["relative+absolute", "disan"],
+    "a bias must be the same in every layer, and depend on the distance alone": ["fire", "fire-shared"],
+    "which can have one kind of position information": ["relative+absolute", "disan"],
     "has no architecture": [
         "sru", "sru-forward", "pre-norm-sru", "rnn-nmt", "rnnsearch+distortion", "rnnsearch-source",
         "rnnsearch-target", "rnnsearch-none", "convs2s", "convs2s-widths", "dtmt", "dtmt-without-norm", "biarn",
         "biarn-gate", "shared-private", "shared-private-uneven",
     ],
     "DeepNorm": ["deepnorm"],
-    "is in some of the layers alone": ["by-layer"],
+    "is in some of the layers only": ["by-layer"],
     "in attention to the source, which has no positions there": [
         "cross-relative", "cross-rope-fire", "cross-by-layer",
     ],

@@ -161,7 +161,7 @@ def test_a_cache_that_is_lost_is_an_error():
     other = wrapped(tiny.build(system="rr"), Decode())
     _, cache = cached(other, torch.tensor([[2, 5]] * 3))
     step = {**padded(drawn()), "decoder_input_ids": torch.tensor([[6]] * 3)}
-    with pytest.raises(TypeError, match="do not know the cache as memory; use another version of Transformers"):
+    with pytest.raises(TypeError, match="memory; use another version of Transformers"):
         other(**step, memory=cache)
     with pytest.raises(ValueError, match="begins with <s> or with a cache"):
         other(**step)
@@ -191,7 +191,7 @@ def test_labels_give_posnmts_likelihood():
 
 def test_padding_on_the_left_is_refused():
     rows = padded(drawn())
-    with pytest.raises(ValueError, match="padding on the right alone"):
+    with pytest.raises(ValueError, match="padding on the right"):
         wrapped(tiny.build(system="relative"), Decode()).generate(
             rows["input_ids"].flip(1), attention_mask=rows["attention_mask"].flip(1)
         )
@@ -276,7 +276,7 @@ def test_settings_of_search_that_it_does_not_have_are_notes(tmp_path):
     decode = {"min_length": 4, "coverage_penalty": 0.2, "mbr": 3, "sampling": {}}
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "decode": decode}))
     _, err = run("export", folder, "--format", "huggingface", "--out", tmp_path / "model")
-    assert "generate leaves out decode.coverage_penalty, decode.sampling, decode.mbr of this run" in err
+    assert "decode.coverage_penalty, decode.sampling, decode.mbr\n" in err
     assert json.loads((tmp_path / "model" / "config.json").read_text())["min_output"] == 4
 
 
@@ -349,7 +349,7 @@ def test_languages_are_words_in_the_card():
 
 def test_int8_and_translate_are_not_for_it(exported, tmp_path):
     [line] = refused("export", LEARNED, "--format", "huggingface", "--out", tmp_path / "x", "--precision", "int8")
-    assert "the weights for Transformers are fp32" in line
+    assert "fp32 only (--precision)" in line
     [line] = refused("translate", exported, "--input", FROZEN / "dev.source")
     assert "exported for huggingface, not for ctranslate2" in line
 

@@ -30,7 +30,7 @@ def imported(tmp_path_factory):
     folder = marian.write(place / "hf", missing=12)
     out, err = run("import", "marian-hf", folder, "--out", place / "run")
     assert out == f"{place / 'run'}\n"
-    assert err.count("pieces of source.spm are not in the vocabulary: text with them has <unk> there") == 1
+    assert err.count("pieces of source.spm are not in the vocabulary") == 1
     return folder, place / "run"
 
 
@@ -172,17 +172,17 @@ def cases():
         "other activation": (config(activation_function="tanh"), "posnmt has no activation 'tanh'"),
         "heads differ": (config(decoder_attention_heads=2), "attention_heads of encoder and decoder differ (4 and 2)"),
         "quantised": (config(quantization_config={"bits": 4}), "quantization_config"),
-        "odd": (config(d_model=30), "no multiple of 4 heads"),
+        "odd": (config(d_model=30), "not a multiple of 4 heads"),
         "no subwords": (lambda f: (f / "target.spm").unlink(), "subword model does not exist"),
         "no vocabulary": (lambda f: (f / "vocab.json").unlink(), "the vocabulary does not exist"),
-        "ids twice": (lambda f: edited(f, "vocab.json", lambda t: t.update({"neu": 5})), "has the id 5, as another"),
+        "ids twice": (lambda f: edited(f, "vocab.json", lambda t: t.update({"neu": 5})), "has the id 5, like another"),
         "ids too large": (lambda f: edited(f, "vocab.json", lambda t: t.update({"neu": 9999})), "has the id 9999"),
         "no weights": (lambda f: (f / "model.safetensors").unlink(), "neither model.safetensors nor pytorch_model.bin"),
-        "no languages": (lambda f: (f / "tokenizer_config.json").unlink(), "add --languages, such as en-de"),
+        "no languages": (lambda f: (f / "tokenizer_config.json").unlink(), "add --languages, such as"),
         "other shape": (weights(lambda w: w.update({layer: w[layer][:-1].clone()})), f"{layer} is [47, 32]"),
         "missing tensor": (weights(lambda w: w.pop(layer)), f"the checkpoint has no {layer}"),
-        "more tensors": (weights(lambda w: w.update(extra=torch.zeros(1))), "parts that posnmt's has not: extra"),
-        "not finite": (weights(lambda w: w[layer].fill_(float("nan"))), "weights are not finite: decoder.1"),
+        "more tensors": (weights(lambda w: w.update(extra=torch.zeros(1))), "does not have: extra"),
+        "not finite": (weights(lambda w: w[layer].fill_(float("nan"))), "fc1.weight has values that are not finite"),
         "other positions": (
             weights(lambda w: w.update({"model.encoder.embed_positions.weight": torch.ones(512, 32)})),
             "are not the sinusoids of Vaswani",
@@ -200,7 +200,7 @@ def test_a_folder_that_is_not_such_a_model_gives_one_line(name, folder, tmp_path
 
 
 def test_places_that_are_none(imported, tmp_path):
-    assert "no such folder" in refused("import", "marian-hf", tmp_path / "x", "--out", tmp_path / "run")[0]
+    assert "the folder does not exist" in refused("import", "marian-hf", tmp_path / "x", "--out", tmp_path / "run")[0]
     assert "exists already" in refused("import", "marian-hf", imported[0], "--out", tmp_path)[0]
 
 
@@ -212,8 +212,8 @@ class Harmful:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (Harmful(), "the checkpoint holds a print, whose code would be run"),
-        ([1, 2], "it holds no weights by name"),
+        (Harmful(), "object of print, whose code would run"),
+        ([1, 2], "it has no named weights"),
     ],
 )
 def test_a_pickle_runs_no_code(content, message, folder, tmp_path, capsys):
@@ -227,7 +227,7 @@ def test_a_pickle_runs_no_code(content, message, folder, tmp_path, capsys):
 def test_a_damaged_pickle_gives_one_line(folder, tmp_path):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     [line] = refused("import", "marian-hf", folder, "--out", tmp_path / "run")
-    assert "not a checkpoint that PyTorch wrote" in line
+    assert "not a checkpoint of PyTorch" in line
 
 
 @pytest.fixture(scope="module")
@@ -321,7 +321,7 @@ def test_other_checkpoints_of_opennmt_give_one_line(name, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"model": {}, "opt": Harmful()}, "the checkpoint holds a print"),
+        ({"model": {}, "opt": Harmful()}, "an object of print"),
         ({"model": {}, "generator": {}}, "not a checkpoint of OpenNMT-py 3: it has no opt and vocab"),
     ],
 )

@@ -107,7 +107,7 @@ def test_pages_of_a_site_that_is_allowed(served):
 def test_addresses_that_cannot_be_served(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         [line] = refused("serve", LEARNED, "--port", taken.getsockname()[1])
-    assert line.startswith("error: this address cannot be served: Address already in use (127.0.0.1:")
+    assert line.startswith("error: cannot listen on this address: Address already in use (127.0.0.1:")
     assert "no address" in refused("serve", LEARNED, "--host", "no.such.host.invalid")[0]
 
 

@@ -252,10 +252,10 @@ def test_what_is_to_be_served():
         (["a/x", "b/x"], [], "two models are called 'x'"),
         (["a=x", "b=y"], ["en-de"], "there are several models.*one of a, b"),
         (["x"], ["y=en-de"], "no model is called 'y'"),
-        (["x"], ["en"], "languages are SOURCE-TARGET"),
-        (["x"], ["pt-BR-en"], "languages are SOURCE-TARGET"),
-        (["x"], ["en->>deu<<"], "languages are SOURCE-TARGET .*name the language of a mark"),
-        (["x"], ["en:<2de>"], "languages are SOURCE-TARGET .*name the language of a mark"),
+        (["x"], ["en"], "SOURCE-TARGET"),
+        (["x"], ["pt-BR-en"], "SOURCE-TARGET"),
+        (["x"], ["en->>deu<<"], "SOURCE-TARGET .*the language of a mark"),
+        (["x"], ["en:<2de>"], "SOURCE-TARGET .*the language of a mark"),
     ],
 )
 def test_what_cannot_be_served(models, languages, message):
@@ -282,7 +282,7 @@ def test_lines_of_requests_are_translated_each_alone(engine, tmp_path, capsys):
 @pytest.mark.parametrize("engine", ["torch", "auto", "ctranslate2"])
 def test_samples_are_not_served(engine, tmp_path):
     choice = configured(tmp_path / "run", sampling={"seed": 2})
-    with pytest.raises(UserError, match=r"^not available with a server, .* \(decode\.sampling\)"):
+    with pytest.raises(UserError, match=r"^not available with a server: .* \(decode\.sampling\)"):
         load(choice, engine, "model", {}, Settings(), Metrics())
 
 
@@ -305,7 +305,7 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE)
     assert not Keys.read(None)
     (tmp_path / "none").write_text("# nobody\n")
-    with pytest.raises(UserError, match="no API key in this file"):
+    with pytest.raises(UserError, match="the file has no API key"):
         Keys.read(tmp_path / "none")
     with pytest.raises(UserError, match="does not exist"):
         Keys.read(tmp_path / "absent")
@@ -324,7 +324,7 @@ def test_a_file_of_keys_that_is_not_utf_8_is_named_with_its_line(tmp_path):
 
 @pytest.mark.parametrize("host", [".foo", "a..b", "x" * 64])
 def test_a_host_that_is_no_name_is_refused(host):
-    with pytest.raises(UserError, match="this host has no address: not a host name"), listening(host, 0):
+    with pytest.raises(UserError, match="the host has no address: not a host name"), listening(host, 0):
         pass
 
 

@@ -1,1 +1,1 @@
-"""Documents: what is text in them is translated, everything else stays as it is."""
+"""Documents: their text is translated, and everything else stays as it is."""

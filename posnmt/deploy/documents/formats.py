@@ -1,4 +1,4 @@
-"""Formats of documents, by name and by the ending of a file."""
+"""The formats of documents, each found by its name or by a file's ending."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class Format(NamedTuple):
     """A format of documents.
 
     Attributes:
-        endings: of its files.
-        reader: `module:object`; it is given the bytes of a file and its path, and returns a `Document`.
-        whole: whether a segment is translated whole or not at all: memories, and messages that programs show.
-        bilingual: whether the reader is also given the codes of source and target.
+        endings: endings of its files, in small letters.
+        reader: `module:object`: takes the bytes of a file and its path, and returns a `Document`.
+        whole: whether a segment stays untranslated if the engine refuses one of its sentences. So it is in translation
+            memories, and in messages that programs show.
+        bilingual: whether the reader also takes the codes of source and target, as a tuple.
     """
 
     endings: tuple[str, ...]
@@ -44,10 +45,10 @@ FORMATS = {
     "text": Format((), "posnmt.deploy.documents.plain:read_text"),
     "wrapped": Format((), "posnmt.deploy.documents.plain:read_wrapped"),
 }
-"""The formats that are read; plain text is read line by line unless one of the last two is asked for."""
+"""Name → format. `text` and `wrapped` have no endings: without one of them, plain text is read line by line."""
 
 PACKED = frozenset([".gz", ".xz"])
-"""Endings of compressed files, of which lines alone are read."""
+"""Endings of compressed files, which are read as lines only."""
 
 BINARY = {
     "a Word document": ".doc .docx .docm .dotx",
@@ -62,7 +63,7 @@ BINARY = {
     "a Pages document": ".pages",
     "a compiled catalogue of messages": ".gmo",
 }
-"""Documents that are not read and have no lines: what they are → endings."""
+"""Documents that are not read and do not consist of lines: description → endings."""
 
 STRUCTURED = {
     "a CSV table": ".csv",
@@ -98,7 +99,7 @@ STRUCTURED = {
     "MDX": ".mdx",
     "Markdown with a program in it": ".rmd .qmd",
 }
-"""Documents that are not read and consist of lines: what they are → endings."""
+"""Documents that are not read, but consist of lines: description → endings."""
 
 CODES = {
     ".ts": ("a file with markup", r"<"),
@@ -106,32 +107,33 @@ CODES = {
     ".lrc": ("a file of subtitles", r"\[(\w+:|\d)"),
     ".eml": ("a message", r"[\w-]+:\s"),
 }
-"""Endings of documents that are codes of languages as well: what they are, and how one begins."""
+"""Endings that are a language code too → description of the document, and how one begins."""
 
 TEXTS = frozenset(["", ".txt", ".text", ".src", ".tgt", ".trg", ".source", ".target", ".ref", ".hyp", ".tok", ".bpe"])
-"""Endings of files of lines, besides codes of languages."""
+"""Endings of files that are always read as lines, besides language codes."""
 
 STARTS = {
     "a file with markup": r"<(\?\w|!doctype|html\b)",
     "a file of JSON": r'\[?\s*\{\s*"[^"\n]*"\s*:|\[\s*"[^"\n]*"\s*[,\]]',
 }
-"""How documents begin that are not lines, whatever their ending is."""
+"""Description → how such a document begins. A file that begins so is not read as lines, whatever its ending is."""
 
 
-def format_of(asked: str | None, path: Path | None) -> str | None:
-    """The format of a document, by name or by the ending of its file; None: lines.
+def format_of(requested: str | None, path: Path | None) -> str | None:
+    """The format of an input; None: lines.
 
     Args:
-        asked: a format, or `lines`.
+        requested: a format, or `lines`; None: by the file's ending.
+        path: the file; None: standard input.
 
     Raises:
-        UserError: the document is compressed, or of a format that is not read.
+        UserError: the document is compressed, or its format is not read.
     """
-    if asked == "lines":
+    if requested == "lines":
         return None
     path = Path() if path is None else path
     is_packed = path.suffix.lower() in PACKED
-    form = asked or _named_by(path)
+    form = requested or _format_by_ending(path)
     if form and is_packed:
         raise UserError("a compressed document is not read", path, "unpack it, or add --document lines")
     if not form:
@@ -139,60 +141,60 @@ def format_of(asked: str | None, path: Path | None) -> str | None:
     return form
 
 
-def refuse_output_format(asked: str | None, form: str | None, path: Path | None) -> None:
-    """Check that the name of an output is not that of another format than the one that is written.
+def refuse_output_format(requested: str | None, form: str | None, path: Path | None) -> None:
+    """Check that an output's ending is not that of another format.
 
     Args:
-        asked: a format, or `lines`, that the user named; the name may then be that of another format.
+        requested: the format, or `lines`, that the user named; then the ending may be that of another format.
         form: the format that is written; None: lines.
+        path: the output; None: standard output.
 
     Raises:
-        UserError: it is, or it is that of a format that is never written.
+        UserError: the ending is that of another format, or of a format that is never written.
     """
     if path is None:
         return
     written = form or "lines"
-    if what := _what(path, BINARY):
+    if what := _description(path, BINARY):
         raise UserError(f"the output is {written}, not {what}", path, "choose a name with another ending")
-    named = _named_by(path)
-    if asked is None and named not in (None, form):
+    other = _format_by_ending(path)
+    if requested is None and other not in (None, form):
         todo = "choose a name with another ending, or name the format of the input by --document"
-        raise UserError(f"the output is {written}, not {named}", path, todo)
+        raise UserError(f"the output is {written}, not {other}", path, todo)
 
 
 def _ending(path: Path) -> str:
-    """The ending of a file's name, without that of a compression."""
+    """The ending of a file's name, without `.gz` and `.xz`."""
     return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
-def _named_by(path: Path) -> str | None:
-    """The format that a file's name says."""
+def _format_by_ending(path: Path) -> str | None:
     ending = _ending(path)
     return next((name for name, form in FORMATS.items() if ending in form.endings), None)
 
 
-def _what(path: Path, kinds: dict[str, str]) -> str | None:
-    """What a file is by its ending, among formats that are not read."""
+def _description(path: Path, kinds: dict[str, str]) -> str | None:
+    """The description in `BINARY` or `STRUCTURED` of a file's ending."""
     ending = _ending(path)
     return next((what for what, endings in kinds.items() if ending in endings.split()), None)
 
 
 def _refuse_unread(path: Path) -> None:
-    """Check that a file is not of a format that would be read as lines by mistake.
+    """Check that a file without a known format may be read as lines.
 
     Raises:
-        UserError: it is.
+        UserError: it is a document of a format that is not read.
     """
     start = _start(path)
-    if what := _what(path, BINARY) or ("a file that is not text" if "\0" in start else None):
+    if what := _description(path, BINARY) or ("a file that is not text" if "\0" in start else None):
         raise UserError(f"{what} is not read", path, "save it as .html or .txt")
-    if what := _what(path, STRUCTURED) or _begins_as(start, _ending(path)):
+    if what := _description(path, STRUCTURED) or _begins_as(start, _ending(path)):
         todo = "add --document lines to translate each line as a sentence, or --document text as a paragraph"
         raise UserError(f"{what} is not read", path, todo)
 
 
 def _start(path: Path) -> str:
-    """The first characters of a file, if its ending does not say that it consists of lines; those of a pipe stay."""
+    """The first characters of a file; empty for pipes and for files whose ending says that they consist of lines."""
     ending = _ending(path)
     is_text = ending in TEXTS or (base_code(ending[1:]) in TWO_LETTERS and ending not in CODES)
     if is_text or path.suffix.lower() in PACKED or not path.is_file():
@@ -201,7 +203,7 @@ def _start(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(1024)
     except OSError:
-        return ""  # whoever reads the file says so
+        return ""  # reading the file reports the error
     from posnmt.deploy.documents.raw import MARKS
 
     encoding = next((each for mark, each in MARKS.items() if data.startswith(mark)), "utf-8")
@@ -209,7 +211,7 @@ def _start(path: Path) -> str:
 
 
 def _begins_as(start: str, ending: str) -> str | None:
-    """What a file is by its first characters; None: lines."""
+    """The description of a file that begins as a document; None: it may be lines."""
     starts = dict([CODES[ending]]) if ending in CODES else STARTS
     return next((what for what, pattern in starts.items() if re.match(pattern, start, re.IGNORECASE)), None)
 
@@ -218,11 +220,13 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
     """Read a document.
 
     Args:
-        path: of the file, for errors.
+        form: a name in `FORMATS`.
+        data: the bytes of the file.
+        path: the path of the file, for errors.
         languages: codes of source and target.
 
     Raises:
-        UserError: it is not of the format, or not safe to read.
+        UserError: the file does not have the format, or is not safe to read.
     """
     reader = resolve_name(FORMATS[form].reader)
     document: Document = reader(data, path, languages) if FORMATS[form].bilingual else reader(data, path)

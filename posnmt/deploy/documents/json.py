@@ -1,4 +1,4 @@
-"""JSON: texts that are values of objects and lists; everything else is written as it was read."""
+"""JSON: strings that are values in objects and lists are translated; everything else is written as it was read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from posnmt.deploy.documents.raw import Text
 from posnmt.deploy.documents.segment import Kept, Segment, has_letters
 
 STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*+:)?')
-"""A string, and the colon behind one that is a key."""
+"""A string, and the colon after it if it is a key."""
 
 ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|mailto:|www\.)\S+|[^\s@]+@[^\s@]+", re.IGNORECASE)
-"""A text that is nothing but an address."""
+"""A text that consists of an address alone."""
 
 
 class JsonDocument:
@@ -25,7 +25,7 @@ class JsonDocument:
         kept: texts with letters that are left as they are.
 
     Raises:
-        UserError: it is not JSON.
+        UserError: the file is not JSON.
     """
 
     def __init__(self, data: bytes, path: Path) -> None:
@@ -50,21 +50,21 @@ class JsonDocument:
         return [part for _, _, parts in self._values for part in parts if isinstance(part, Segment)]
 
     def content(self) -> bytes:
-        """See `Document`; a value stays as it is if one of its segments could not be translated."""
+        """See `Document`. A value stays as it is if one of its segments has no translation."""
         text = self._text
         written, last = [text.mark], 0
         for start, end, parts in self._values:
-            wanted = [each for each in parts if isinstance(each, Segment) and each.has_letters]
-            if wanted and all(each.translated is not None for each in wanted):
+            segments = [each for each in parts if isinstance(each, Segment) and each.has_letters]
+            if segments and all(each.translated is not None for each in segments):
                 written += [text.content[last:start], self._quoted(joined(parts))]
                 last = end
             else:
-                for each in wanted:
+                for each in segments:
                     each.translated = None
         return "".join([*written, text.content[last:]]).encode(text.encoding)
 
     def _quoted(self, value: str) -> str:
-        """A string as the document writes others."""
+        """A string with the escapes that the document uses."""
         quoted = json.dumps(value, ensure_ascii=self._is_ascii)
         return quoted.replace("/", r"\/") if self._has_slashes else quoted
 
@@ -73,20 +73,20 @@ def _check(content: str, path: Path) -> None:
     """Check that a text is JSON.
 
     Raises:
-        UserError: it is not.
+        UserError: the text is not JSON.
     """
     try:
         json.loads(content, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
         what = f"not valid JSON: {error.msg} at column {error.colno}"
-        todo = "correct it" if content.strip() else "give a file with text"
+        todo = "correct it" if content.strip() else "name a file with text"
         raise UserError(what, f"{path}:{error.lineno}", todo) from None
     except RecursionError:
-        raise UserError("objects or lists are nested too deeply", path, "save fewer levels") from None
+        raise UserError("objects or lists are nested too deeply", path, "save the file with fewer levels") from None
 
 
 def _reason(value: str, is_key: bool) -> str | None:
-    """Why a string is not translated."""
+    """The reason not to translate a string; None: it is translated."""
     if is_key:
         return "keys"
     if ADDRESS.fullmatch(value.strip()):

@@ -1,11 +1,12 @@
-"""Markdown: text of paragraphs, headings, list items and tables; everything else is written as it was read.
+"""Markdown: paragraphs, headings, list items and tables are translated; everything else is written as it was read.
 
 markdown-it-py reads CommonMark, with the tables and the strikethrough of GitHub. The text of a block becomes a segment.
 Emphasis, links, code and the like become tags in it.
 
 A translated block is parsed before it is written. It must have the same tags, and no other text than the translation.
-If it has not, three remedies are tried in turn: signs that may be markup are escaped; emphasis is written as HTML too,
-since `*` between a sign and a letter may mean nothing; and the block stays as it was, which is counted.
+If it does not, remedies are tried in turn. First, characters that may be markup are escaped. Second, emphasis is
+written as HTML as well, since `*` between punctuation and a letter may not be read as emphasis. Otherwise the block
+stays as it was, and is counted.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ VERBATIM = re.compile(
     r"(?P<code>`+)(?!`).+?(?<!`)(?P=code)(?!`)"
     rf"|(?i:<(?P<element>{'|'.join(sorted(KEPT_INLINE))})\b[^<>]*>(?:(?!<(?P=element)\b).)*?</(?P=element)\s*>)"
     r"|<[\w.+-]+[:@][^\s<>]*>"  # an address
-    r"|\A\[[ xX]\](?=\s)|\A\[![A-Za-z]+\]"  # a task, a note as GitHub has it
-    r"|\[\^[^\[\]\s]+\](?![\[(]):?"  # a footnote, or its place
-    r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{:?\s?[#.][^{}]*\}",  # what templates and attribute lists have
+    r"|\A\[[ xX]\](?=\s)|\A\[![A-Za-z]+\]"  # the box of a task, the head of a note on GitHub
+    r"|\[\^[^\[\]\s]+\](?![\[(]):?"  # a footnote, or a reference to one
+    r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{:?\s?[#.][^{}]*\}",  # fields of templates, lists of attributes
     re.DOTALL,
 )
-"""What stands in a text and is none."""
+"""Parts of a text that are not translated, such as code and addresses."""
 STAYS = re.compile(
     r"<(?=script\b|style\b|textarea\b|[^<>]*\btranslate\s*=\s*[\"']?no\b|[^<>]*\bclass\s*=[^<>=]*\bnotranslate\b)([a-z][\w-]*)",
     re.IGNORECASE,
@@ -53,20 +54,20 @@ HTML_SHOWN = re.compile(rf"\b(?:{'|'.join(SHOWN)})\s*=\s*(?:\"([^\"]*)\"|'([^']*
 LINK_TITLE = re.compile(r"\s[\"'(](.*)[\"')]\s*\)\Z", re.DOTALL)
 
 SPECIAL = re.compile(r"[\\`*\[\]]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|(?<!\S)#|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
-"""What may be markup anywhere; signs inside an address are rarely among it."""
+"""Characters that may be markup anywhere in a line. Few of them occur inside addresses."""
 STARTING = re.compile(r"\A(\s*\d*)([+\-=>:|.)])")
-"""What may be markup at the beginning of a line."""
+"""Characters that may be markup at the beginning of a line."""
 AROUND = {"paragraph": ("", ""), "heading": ("# ", ""), "cell": ("|", "|\n|-|")}
-"""Kind of block → what stands around its Markdown in the smallest document with one."""
+"""Kind of block → the text before and after it in the smallest document that has one."""
 
 
 class Mark(NamedTuple):
-    """What a tag stands for.
+    """The content of a tag.
 
     Attributes:
-        parts: how it is written; a segment is the text of a picture.
-        reading: what `_reading` gives for it.
-        html: HTML that means the same, if it is emphasis.
+        parts: its Markdown; a segment in it is the text of a picture.
+        reading: the result of `_reading` for it.
+        html: for emphasis: HTML with the same meaning.
     """
 
     parts: Sequence[str | Segment]
@@ -78,9 +79,9 @@ class Block(NamedTuple):
     """Text that is translated as a whole.
 
     Attributes:
-        kind: a key of `AROUND`; a heading with a line below it is a paragraph.
-        places: where its lines begin and end in the document, without what stands before them, such as `>`.
-        segments: its own, and those of the pictures in it.
+        kind: a key of `AROUND`; a heading that is underlined counts as a paragraph.
+        places: start and end of each of its lines in the document, without markup before the line such as `>`.
+        segments: its own segment, and those of the pictures in it.
     """
 
     kind: str
@@ -95,14 +96,15 @@ class MarkdownDocument:
         kept: texts with letters that are left as they are.
 
     Raises:
-        UserError: it is not in its encoding, or has a NUL character.
+        UserError: the file is not in its encoding, or has a NUL character.
     """
 
     def __init__(self, data: bytes, path: Path) -> None:
         self._text = Text.decode(data, path)
         content = self._text.content
         if "\0" in content:
-            raise UserError("a NUL character", f"{path}:{self._text.line(content.index(chr(0)))}", "remove it")
+            line = self._text.line(content.index("\0"))
+            raise UserError("the document has a NUL character", f"{path}:{line}", "remove it")
         self.segments: list[Segment] = []
         self.kept: list[Kept] = []
         self.notes: list[str] = []
@@ -128,7 +130,7 @@ class MarkdownDocument:
 
     def _read(self, tokens: Sequence[Token]) -> None:
         """Read the blocks of the document."""
-        closing = ""  # the end of an element that is not translated, over several blocks
+        closing = ""  # the end tag of an element over several blocks that is not translated
         for before, token in pairwise([Token("", "", 0), *tokens]):
             if closing and token.content:
                 self._cover(token.map, token.content, NOT_TRANSLATED)
@@ -139,16 +141,16 @@ class MarkdownDocument:
                 self._cover(token.map, token.content, "pieces of code")
             elif token.type == "html_block":
                 self._cover(token.map, _shown(token.content), "HTML")
-                begun = STAYS.search(token.content)
-                closing = f"</{begun[1].lower()}" if begun else ""
-                closing = "" if begun and closing in token.content[begun.end() :].lower() else closing
+                opened = STAYS.search(token.content)
+                closing = f"</{opened[1].lower()}" if opened else ""
+                closing = "" if opened and closing in token.content[opened.end() :].lower() else closing
             elif before.type == "paragraph_open" and DIRECTIVE.search(token.content):
                 self._cover(token.map, token.content, "directives")
             elif token.type == "inline" and token.content:
                 self._add(before, token)
 
     def content(self) -> bytes:
-        """See `Document`; notes how many translations cannot be written."""
+        """See `Document`. Adds a note with the number of translations that cannot be written."""
         content, written, last = self._text.content, [self._text.mark], 0
         failed = sum(each.translated is not None for each in self.segments)
         for block in self._blocks:
@@ -158,19 +160,19 @@ class MarkdownDocument:
                     last = end
         failed -= sum(each.translated is not None for each in self.segments)
         if failed:
-            self.notes.append(f"{failed:,} texts are left as they are, since their markup would not be read as such")
+            self.notes.append(f"{failed:,} texts are left as they are, because their markup would be lost")
         return "".join([*written, content[last:]]).encode(self._text.encoding)
 
     def _written(self, block: Block) -> str | None:
-        """The new Markdown of a block; None: it has none. A translation that cannot be written is taken away."""
+        """The new Markdown of a block; None if there is none. A translation that cannot be written is deleted."""
         if all(each.translated is None for each in block.segments):
             return None
-        before, behind = AROUND[block.kind]
-        frame = _reading(_parser().parse(f"{before}§{behind}"))
+        before, after = AROUND[block.kind]
+        frame = _reading(_parser().parse(f"{before}§{after}"))
         for style in ("plain", "escaped", "html"):
             new, reading = _styled(block.segments[0], style)
             new = new.replace("|", "\\|") if block.kind == "cell" else new
-            tokens = _parser().parse(before + new + behind, {"references": dict(self._references)})
+            tokens = _parser().parse(before + new + after, {"references": dict(self._references)})
             if _reading(tokens) == frame.replace("§", reading):
                 return new
         for each in block.segments:
@@ -178,18 +180,18 @@ class MarkdownDocument:
         return None
 
     def _keep(self, at: int, text: str, reason: str) -> None:
-        """Count a text that is not translated, if it has letters; it begins in the line of a character."""
+        """Record a text with letters that is not translated; `at` is the place of its first character."""
         if has_letters(text):
             self.kept.append(Kept(self._text.line(at), text.strip(), reason))
 
     def _cover(self, lines: Sequence[int] | None, text: str, reason: str) -> None:
-        """Count what is read in lines, and is not translated."""
-        first, behind = lines or (0, 1)
-        self._covered.append((self._lines[first][0], self._lines[behind - 1][1]))
+        """Record a text that is not translated, and mark its lines (first, end) as read."""
+        first, end = lines or (0, 1)
+        self._covered.append((self._lines[first][0], self._lines[end - 1][1]))
         self._keep(self._lines[first][0], text, reason)
 
     def _add(self, before: Token, token: Token) -> None:
-        """Add a block by the tokens that begin it, if its lines are found in the document."""
+        """Add the block of an inline token, if its lines are found in the document; `before` is the token before."""
         is_line = before.type == "heading_open" and before.markup.startswith("#")
         kind = "cell" if before.tag in ("th", "td") else "heading" if is_line else "paragraph"
         places = []
@@ -209,7 +211,7 @@ class MarkdownDocument:
         self._blocks.append(Block(kind, places, self.segments[count:]))
 
     def _segment(self, tokens: Sequence[Token], places: Sequence[tuple[int, int]]) -> Segment:
-        """Add the segment of inline tokens; `places` says where their lines are in the document."""
+        """Add the segment of inline tokens; `places` has the start and end of their lines in the document."""
         segment = Segment(self._text.line(places[0][0]), [])
         self.segments.append(segment)
         row = 0
@@ -246,7 +248,7 @@ class MarkdownDocument:
 
 
 def _styled(segment: Segment, style: str) -> tuple[str, str]:
-    """The new Markdown of a segment, and what is to be read of it."""
+    """The new Markdown of a segment, and the `_reading` that it must have."""
     markdown = reading = ""
     for piece in segment.pieces if segment.translated is None else segment.translated:
         if isinstance(piece, str):
@@ -264,25 +266,25 @@ def _styled(segment: Segment, style: str) -> tuple[str, str]:
 
 
 def _head(token: Token) -> str:
-    """What a token says; a text is without white space."""
+    """One token as text that can be compared, without white space and without the tokens in it."""
     if token.type == "text":
         return "".join(token.content.split())
     return f"\0{token.type}{token.attrs}{'' if token.children else token.content}"
 
 
 def _reading(tokens: Sequence[Token]) -> str:
-    """What tokens, and those in them, say."""
+    """Tokens and the tokens in them as text. Documents with the same structure and text have the same reading."""
     return "".join(_head(each) + _reading(each.children or []) for each in tokens)
 
 
 def _escaped(text: str, starts: bool) -> str:
-    """A text of which nothing is read as markup; `starts`: at the beginning of a line."""
+    """Escape a text so that nothing in it is read as markup; `starts`: it begins a line."""
     escaped = SPECIAL.sub(r"\\\g<0>", text)
     return STARTING.sub(r"\1\\\2", escaped) if starts else escaped
 
 
 def _shown(html: str) -> str:
-    """What people read of HTML: texts and attributes."""
+    """The text of HTML that people read, including that of attributes."""
     text = re.sub(r"<!--.*?-->|<[^>]*>", "", html, flags=re.DOTALL)
     return " ".join([text, *("".join(each) for each in HTML_SHOWN.findall(html))])
 
@@ -299,13 +301,13 @@ def _parser() -> MarkdownIt:
 
 
 def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """The rule of references, without footnotes: they are paragraphs."""
+    """The rule for definitions of links. Footnotes look the same but are paragraphs."""
     at = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", at) and reference(state, start, end, silent)
 
 
 def _verbatim(state: StateInline, silent: bool) -> bool:
-    """The rule of what stands in a text and is none."""
+    """The rule for `VERBATIM`."""
     match = VERBATIM.match(state.src, state.pos, state.posMax)
     if match and not silent:
         state.push("verbatim", "", 0).content = match.group()
@@ -314,9 +316,9 @@ def _verbatim(state: StateInline, silent: bool) -> bool:
 
 
 def _watched(rule: Callable[[StateInline, bool], bool], opening: int) -> Callable[[StateInline, bool], bool]:
-    """The rule of links or pictures, whose last token tells how their end is written: `](target)`.
+    """The rule for links or pictures, extended so that the last token has the Markdown of their end: `](target)`.
 
-    If it names no reference, the text did; it is written as `][text]`, since the text may be translated.
+    If the text itself was the name of a definition, the end is `][text]`, because the text may be translated.
     """
 
     def watched(state: StateInline, silent: bool) -> bool:

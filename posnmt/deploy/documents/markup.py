@@ -1,7 +1,7 @@
-"""HTML: text between tags and in some attributes; everything else, down to the white space inside tags, stays.
+"""HTML: text between tags and in some attributes is translated; everything else, down to white space in tags, stays.
 
-What is translated and what is not nests: `translate="yes"` may stand in an element with `translate="no"`. A page is a
-stack of regions, each of which is translated or kept.
+Elements that are translated and elements that are kept can be nested: `translate="yes"` is allowed in an element with
+`translate="no"`. So a page is read as a stack of regions, each of which is either translated or kept.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ INLINE = frozenset(
         " nobr sub sup time tt u",
     )
 )
-"""Elements inside a sentence."""
+"""Elements that occur inside a sentence."""
 
 ALONE = frozenset(["img", "input", "wbr"])
-"""Elements without content inside a sentence."""
+"""Elements without content that occur inside a sentence."""
 
 READINGS = frozenset(["rt", "rp", "rtc"])
-"""Elements of `ruby` that say how the text before them is read: they would be in the middle of its words."""
+"""Elements of `ruby` with the pronunciation of the text before them, which would be in the middle of its words."""
 
 KEPT_INLINE = READINGS | frozenset(["code", "kbd", "samp", "var", "math", "svg"])
 CODE = frozenset(["script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"])
@@ -41,13 +41,13 @@ PLAIN = CODE | frozenset(["textarea", "title"])
 """Elements whose content has no tags."""
 
 KEPT = KEPT_INLINE | CODE | frozenset(["pre", "textarea", "template", "object"])
-"""Elements whose content is not translated, those inside a sentence first."""
+"""Elements whose content is not translated."""
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """Elements without an end tag."""
 
 HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
-"""The begin of one ends another one, and the end tag of one ends any."""
+"""A start tag of one ends another that is open, and an end tag of one ends any."""
 
 ENDED: dict[str, frozenset[str]] = {
     "p": frozenset(
@@ -68,25 +68,25 @@ ENDED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["tbody", "thead", "tfoot", "caption", "colgroup"], frozenset(["tbody", "thead", "tfoot"])),
     "head": frozenset(["body"]),
 }
-"""Elements that need no end tag, and those whose begin ends them."""
+"""Element that needs no end tag → elements whose start tag ends it."""
 
 ITEMS = frozenset(["li", "dt", "dd"])
 LOOSE = INLINE | frozenset(["address", "div", "p"])
-"""Elements of lists, and those through which one ends another."""
+"""Items of lists, and the elements that may be open between two items when the second ends the first."""
 
 TABLE = frozenset(["table", "caption", "colgroup", "tbody", "thead", "tfoot", "tr", "td", "th"])
 LISTS = frozenset(["ul", "ol", "menu", "dl", "select", "datalist", "ruby"])
 CLOSED = frozenset(["table", "template", "object", "svg", "math", "button"])
-"""Elements that no tag in them ends, but their own end tag and those of elements around them."""
+"""Elements that only their own end tag and end tags of outer elements end."""
 
 NOTE = re.compile(r"<sup\b[^<>]*>((?:<(?!/?sup\b)[^<>]*>|[^\s<]){1,50})</sup\s*>(?![\w/⁄])", re.IGNORECASE)
-"""What may be the mark of a note or a power: what is raised, without blanks and at the end of a word."""
+"""A superscript that may be the mark of a note or a power: without blanks, and at the end of a word."""
 
 SHOWN = frozenset(
     ["alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder", "aria-roledescription",
      "aria-valuetext"]
 )  # fmt: skip
-"""Attributes that people read, of any element."""
+"""Attributes of any element that people read."""
 
 SHOWN_OF = {
     "label": frozenset(["option", "optgroup", "track"]),
@@ -95,7 +95,7 @@ SHOWN_OF = {
     "value": frozenset(["input"]),
     "content": frozenset(["meta"]),
 }
-"""Attributes that people read, of some elements; `SHOWN_IF` says of which `input` and `meta`."""
+"""Attribute that people read → the elements for which they do. `SHOWN_IF` limits `input` and `meta` further."""
 
 SHOWN_IF = {
     "input": ("type", frozenset(["button", "reset", "submit"])),
@@ -114,13 +114,13 @@ NAMES = re.compile(
     r"|articlesection|twitter:(label|data)\d|dc(terms)?\.\w+",
     re.IGNORECASE,
 )
-"""What `meta` says in its content that people read as a name, or that is not known to be text."""
+"""Names of `meta` whose content people may read, but which is a name or not known to be text."""
 
 TYPED = frozenset(["", "text", "search", "email", "tel", "url"])
-"""Types of `input` whose value a person may change."""
+"""Types of `input` whose value the reader of a page can change."""
 
 GOOGLE = '<meta name="google" content="notranslate">'
-"""Why a whole page stays that has this element."""
+"""The element that keeps a whole page, which is also the reason that is reported."""
 
 ATTRIBUTE = re.compile(r"""([^\s/>"'=]+)\s*=\s*("[^"]*"|'[^']*'|(?!["'])[^\s>]+)""")
 QUOTES = {'"': "&quot;", "'": "&#39;"}
@@ -134,10 +134,10 @@ class Token(NamedTuple):
     """A piece of markup.
 
     Attributes:
-        at: where it begins.
-        kind: what it is; `empty` is a tag that closes itself, `other` a comment or a declaration.
-        name: of the element.
-        attributes: of the element.
+        at: the place of its first character.
+        kind: its kind; `empty` is an element without content, `other` a comment or a declaration.
+        name: the element's name, if it is a tag.
+        attributes: the element's attributes.
     """
 
     at: int
@@ -147,7 +147,7 @@ class Token(NamedTuple):
 
     @property
     def own_reason(self) -> str | None:
-        """What the element says: why it is not translated, nothing if it is translated; None: it does not say."""
+        """The reason why the element is not translated; empty if it says that it is; None if it does not say."""
         value = self.attributes.get("translate", "?").lower()
         if value == "no" or "notranslate" in self.attributes.get("class", "").split():
             return 'translate="no"' if value == "no" else 'class="notranslate"'
@@ -156,34 +156,35 @@ class Token(NamedTuple):
     @property
     def keeps_page(self) -> bool:
         """Whether the element says that its page is not translated."""
-        given = self.attributes
-        says = given.get("content", given.get("value", "")).lower()
-        return self.name == "meta" and given.get("name", "").lower() == "google" and "notranslate" in says
+        attributes = self.attributes
+        value = attributes.get("content", attributes.get("value", "")).lower()
+        return self.name == "meta" and attributes.get("name", "").lower() == "google" and "notranslate" in value
 
     def shows(self, attribute: str) -> bool:
-        """Whether people read an attribute of the element, and it is translated."""
+        """Whether an attribute of the element is translated, because people read it."""
         if attribute in SHOWN:
             return True
         if self.name not in SHOWN_OF.get(attribute, ()):
             return False
         by, values = SHOWN_IF.get(self.name, ("", frozenset([""])))
-        given = self.attributes.get(by, "") or self.attributes.get("property", "")
-        return given.lower() in values
+        value = self.attributes.get(by, "") or self.attributes.get("property", "")
+        return value.lower() in values
 
     def keeps(self, attribute: str, around: Sequence[str]) -> str:
-        """Why an attribute stays that people may read; nothing: they do not, or it is translated.
+        """The reason to keep an attribute that people may read; empty if nobody reads it or it is translated.
 
         Args:
-            around: the names of the elements around it.
+            attribute: its name.
+            around: the names of the open elements.
         """
         if attribute.startswith("data-"):
             return "data-*"
-        given = self.attributes
-        says = given.get("name") or given.get("property") or given.get("itemprop") or ""
+        attributes = self.attributes
+        meaning = attributes.get("name") or attributes.get("property") or attributes.get("itemprop") or ""
         is_kept = {
             "value": (self.name == "option" and "datalist" in around)
-            or (self.name == "input" and given.get("type", "").lower() in TYPED),
-            "content": self.name == "meta" and bool(NAMES.fullmatch(says)),
+            or (self.name == "input" and attributes.get("type", "").lower() in TYPED),
+            "content": self.name == "meta" and bool(NAMES.fullmatch(meaning)),
             "label": True,
             "srcdoc": True,
         }.get(attribute, attribute.startswith("aria-braille"))
@@ -199,7 +200,7 @@ class Tokens(HTMLParser):
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
-        if self.rawdata:  # what an element of `PLAIN` has that does not end
+        if self.rawdata:  # the content of an element of `PLAIN` without an end tag
             self._add("text")
 
     def _add(self, kind: Kind, name: str = "", attributes: dict[str, str] | None = None) -> None:
@@ -207,25 +208,25 @@ class Tokens(HTMLParser):
         self.tokens.append(Token(self._starts[line - 1] + column, kind, name, attributes or {}))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]], kind: Kind = "start") -> None:
-        """An element begins."""
-        given = {name: value or "" for name, value in reversed(attrs)}  # the first of a name holds
-        self._add("empty" if tag in VOID else kind, tag, given)
+        """A start tag."""
+        attributes = {name: value or "" for name, value in reversed(attrs)}  # of two with one name, the first counts
+        self._add("empty" if tag in VOID else kind, tag, attributes)
         if tag in PLAIN and kind == "start":
-            self.set_cdata_mode(tag)  # Python does it for some of them, and newer versions for more
+            self.set_cdata_mode(tag)  # Python's parser does this for some of them, depending on its version
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """Where a section `<![` ends; one that HTML does not know is a comment up to `>`, as browsers read it."""
+        """The end of a section `<![`. A section that HTML does not know is a comment up to `>`, as in browsers."""
         try:
             return super().parse_marked_section(i, report)
         except AssertionError:
             return self.parse_bogus_comment(i, report)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag closes itself: elements of HTML do not, those of SVG do."""
+        """A tag that closes itself, as in SVG."""
         self.handle_starttag(tag, attrs, "empty")
 
     def handle_endtag(self, tag: str) -> None:
-        """An element ends."""
+        """An end tag."""
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
@@ -233,11 +234,11 @@ class Tokens(HTMLParser):
         self._add("text")
 
     def handle_entityref(self, name: str) -> None:
-        """A character with a name."""
+        """A reference to a character by name."""
         self._add("text")
 
     def handle_charref(self, name: str) -> None:
-        """A character with a number."""
+        """A reference to a character by number."""
         self._add("text")
 
     def handle_comment(self, data: str) -> None:
@@ -258,14 +259,14 @@ class Tokens(HTMLParser):
 
 
 def is_mark(text: str, at: int) -> bool:
-    """Whether the mark of a note, or a power, begins at a place: `NOTE` with one letter at most."""
+    """Whether the mark of a note or a power begins at a place: a `NOTE` with at most one letter."""
     match = NOTE.match(text, at)
     content = html.unescape(re.sub("<[^>]*>", "", match[1])) if match else ""
     return bool(content) and sum(map(str.isalpha, content)) < 2 and not re.search(r"\s", content)
 
 
 def read_html(data: bytes, path: Path) -> RawDocument:
-    """A page: segments end where an element does that is not inside sentences."""
+    """Read a page. A segment ends at the tags of elements that do not occur inside sentences."""
     charset = CHARSET.search(data[:1024])
     text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
     tokens = Tokens(text.content).tokens
@@ -281,15 +282,15 @@ def read_html(data: bytes, path: Path) -> RawDocument:
 
 @dataclass
 class _Region:
-    """A part of a page that is translated, or for one reason not.
+    """A part of a page that is translated, or is kept for one reason.
 
     Attributes:
-        name, at: of the element that begins it, and where.
-        depth: the number of open elements, with that one.
-        reason: why it is not translated; nothing: it is.
-        parts: those that are done.
-        raw, pieces: of the text that is not done.
-        start, has_words: where it begins, and whether there is more than white space in it.
+        name, at: the element that begins it, and its place.
+        depth: the number of open elements, including this one.
+        reason: the reason to keep it; empty: it is translated.
+        parts: its finished parts.
+        raw, pieces: the text that is being read, as characters and as pieces.
+        start, has_words: the place where that text begins, and whether it has more than white space.
     """
 
     name: str
@@ -303,7 +304,7 @@ class _Region:
     has_words: bool = False
 
     def add(self, raw: list[Part], at: int, piece: Piece) -> None:
-        """A piece of the text."""
+        """Add a piece to the text."""
         words = piece.lstrip() if isinstance(piece, str) else ""
         if not self.has_words:
             self.start = at + (len(piece) - len(words) if isinstance(piece, str) else 0)
@@ -321,9 +322,9 @@ class _Page:
         self._regions = [_Region("", 0, 0, reason, document.parts)]
 
     def add(self, token: Token, raw: str) -> None:
-        """The next token and its characters."""
+        """Read the next token; `raw` has its characters."""
         inner = self._open[-1] if self._open else ""
-        ends = token.kind == "end" and token.name == inner != "plaintext"  # which never ends
+        ends = token.kind == "end" and token.name == inner != "plaintext"  # plaintext never ends
         if token.kind == "text" or (inner in PLAIN and not ends):
             text = raw if inner in CODE else html.unescape(raw)
             self._regions[-1].add([raw], token.at, text)
@@ -335,7 +336,7 @@ class _Page:
             self._begin(token, raw)
 
     def close(self) -> None:
-        """The page ends."""
+        """Finish the page."""
         while self._open:
             self._pop()
         self._finish(self._regions[-1])
@@ -362,20 +363,20 @@ class _Page:
             self._finish(region)
             self._regions.append(_Region(token.name, token.at, len(self._open), "", region.parts))
 
-    def _end_before(self, begun: str) -> None:
-        """Close the elements that the begin of another one ends."""
+    def _end_before(self, new: str) -> None:
+        """Close the elements that the start tag of a new one ends."""
         for at in range(len(self._open) - 1, -1, -1):
             name = self._open[at]
-            is_bound = name in CLOSED | LISTS or (name in TABLE and begun not in TABLE)
-            if begun in ENDED.get(name, ()):
+            is_bound = name in CLOSED | LISTS or (name in TABLE and new not in TABLE)
+            if new in ENDED.get(name, ()):
                 self._pop_to(at)
-            elif is_bound or (begun in ITEMS and name not in LOOSE):
+            elif is_bound or (new in ITEMS and name not in LOOSE):
                 break
-        if begun in HEADINGS and self._open and self._open[-1] in HEADINGS:
+        if new in HEADINGS and self._open and self._open[-1] in HEADINGS:
             self._pop()
 
     def _end(self, token: Token, raw: str) -> None:
-        if token.name in ("body", "html"):  # what follows is in the body too
+        if token.name in ("body", "html"):  # browsers read what follows as part of the body
             self._add_tag(token, [raw])
             return
         for at in range(len(self._open) - 1, -1, -1):
@@ -396,7 +397,7 @@ class _Page:
             self._pop()
 
     def _pop(self, end: str = "") -> bool:
-        """Close the innermost element; returns whether its end tag is written, as that of a kept region is."""
+        """Close the innermost element. Return whether its end tag has been written, as it is for a kept region."""
         region = self._regions[-1]
         is_region = region.depth == len(self._open)
         self._open.pop()
@@ -416,7 +417,7 @@ class _Page:
         return True
 
     def _add_tag(self, token: Token, parts: list[Part]) -> None:
-        """A tag in the innermost region."""
+        """Add a tag to the innermost region."""
         region, is_inside = self._regions[-1], token.name in INLINE | KEPT_INLINE
         if token.name in ALONE or (is_inside and token.kind == "empty"):
             region.add(parts, token.at, Tag("alone", parts, joins=token.name == "wbr"))
@@ -427,7 +428,7 @@ class _Page:
             region.parts += parts
 
     def _finish(self, region: _Region) -> None:
-        """Write the text of a region that is not done: what stands next is no part of its sentence."""
+        """End the text that is being read in a region: what follows does not belong to its sentence."""
         segment = Segment(self._text.line(region.start), region.pieces)
         if region.reason:
             text = "".join(each for each in region.pieces if isinstance(each, str))
@@ -440,7 +441,7 @@ class _Page:
         region.raw, region.pieces, region.has_words = [], [], False
 
     def _tag(self, token: Token, raw: str, reason: str) -> list[Part]:
-        """A tag with its attributes that are translated; those that are not for a reason are recorded."""
+        """A tag with segments for its translated attributes. Attributes that are kept are recorded."""
         parts: list[Part] = []
         last = 0
         seen: set[str] = set()
@@ -466,5 +467,5 @@ class _Page:
 
 
 def _quoted(text: str, quote: str) -> str:
-    """The value of an attribute inside a kind of quotes; those that it had not are added."""
+    """The value of an attribute, escaped for its quotes; quotes are added if it has none."""
     return text.replace(quote, QUOTES[quote]) if quote else '"' + text.replace('"', QUOTES['"']) + '"'

@@ -1,4 +1,4 @@
-"""Messages of programs, in catalogues (PO, JSON): texts with line breaks, divided into segments and joined again."""
+"""Messages of programs, as in PO and JSON files: texts with line breaks, which are divided into segments."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterable
 from posnmt.deploy.documents.segment import Piece, Segment, Tag
 
 ITEM = re.compile(r"[-*•+#] |\d+[.)] ")
-"""How an item of a list begins."""
+"""The beginning of an item of a list."""
 
 
 def divided(text: str, line: int) -> list[str | Segment]:
-    """The paragraphs and items of a message as segments, and the white space between them.
+    """The paragraphs and list items of a message as segments, and the white space between them.
 
-    Another line break, a tab and several blanks are tags in a segment, which keep their places.
+    Other line breaks, tabs and runs of several blanks are tags in a segment, which keep their places.
 
     Args:
-        line: of the document.
+        text: the message.
+        line: its line in the document.
     """
     parts: list[str | Segment] = []
     pieces: list[Piece] = []
@@ -39,7 +40,7 @@ def divided(text: str, line: int) -> list[str | Segment]:
 
 
 def joined(parts: Iterable[str | Segment]) -> str:
-    """The message of the parts that `divided` made, with the translations that they have."""
+    """The message with the translations of the parts from `divided`. Parts without a translation stay as they are."""
     written = []
     for part in parts:
         pieces = [part] if isinstance(part, str) else part.translated or part.pieces

@@ -1,4 +1,4 @@
-"""Plain text with paragraphs: each line is one (`text`), or blank lines separate wrapped ones (`wrapped`)."""
+"""Plain text: each line is a paragraph (`text`), or blank lines separate wrapped paragraphs (`wrapped`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WRAPPED = re.compile(r"\S[^\r\n]*(?:\r?\n(?![^\S\r\n]*(?:\r?\n|\Z))[^\r\n]*)*")
 
 
 def read_text(data: bytes, path: Path) -> RawDocument:
-    """A document where each line is a paragraph."""
+    """Read a text in which each line is a paragraph."""
     return _paragraphs(Text.decode(data, path), LINE, wrapped=False)
 
 
 def read_wrapped(data: bytes, path: Path) -> RawDocument:
-    """A document where blank lines separate paragraphs; their lines are wrapped again at the longest one's width."""
+    """Read a text with blank lines between paragraphs. They are wrapped again at the width of their longest line."""
     return _paragraphs(Text.decode(data, path), WRAPPED, wrapped=True)
 
 
@@ -42,5 +42,5 @@ def _paragraphs(text: Text, pattern: re.Pattern[str], wrapped: bool) -> RawDocum
 
 
 def _wrap(text: str, width: int, end: str) -> str:
-    """A paragraph in lines of at most a width, where no word is longer."""
+    """Wrap a paragraph; only a longer word makes a line wider than `width`."""
     return end.join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))

@@ -1,7 +1,7 @@
-"""PO, gettext's catalogues of messages: those without a translation get one; everything else is written as it was read.
+"""PO, the format of gettext: messages without a translation get one; everything else is written as it was read.
 
-New translations are marked as fuzzy, which says that a person has not reviewed them. Libraries for PO wrap all lines
-anew; here, edits are made in the characters of the file.
+New translations are marked as fuzzy: no person has reviewed them. Libraries for PO wrap all lines anew; here only the
+characters of new translations and their flags change.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PLURAL = re.compile(r"^Plural-Forms:\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=
 OBSOLETE = re.compile(r'^#~[^\S\n]*+msgid[^\S\n]*+("[^\n]*"(?:\s*\n#~[^\S\n]*+"[^\n]*")*)', re.MULTILINE)
 
 WIDTH = 77
-"""Characters of a line of a new translation, without quotes, as gettext wraps them."""
+"""Most characters of a line of a new translation, without quotes: the width at which gettext wraps."""
 
 
 class Value(NamedTuple):
-    """What a keyword has: where its strings begin and end, and what they say."""
+    """The strings of a keyword: where they begin and end, and their text."""
 
     start: int
     end: int
@@ -54,10 +54,10 @@ class Message:
     """A message.
 
     Attributes:
-        start: where its keywords begin.
-        comments: those before it, and where they begin.
-        values: by keyword.
-        parts: of each new translation, by keyword.
+        start: the place of its first keyword.
+        comments: the comments before it, each with its place.
+        values: keyword → its strings.
+        parts: keyword of a translation that is missing → the parts of the text to translate.
     """
 
     start: int = 0
@@ -67,12 +67,12 @@ class Message:
 
     @property
     def is_fuzzy(self) -> bool:
-        """Whether a person is to review its translation."""
+        """Whether the message is marked for review by a person."""
         return any("fuzzy" in re.split(r"[\s,]+", text) for _, text in self.comments if text.startswith("#,"))
 
     @property
     def segments(self) -> list[Segment]:
-        """Of the new translations."""
+        """The segments of the missing translations."""
         return [part for parts in self.parts.values() for part in parts if isinstance(part, Segment)]
 
 
@@ -83,10 +83,12 @@ class PoDocument:
         kept: texts with letters that are left as they are.
 
     Args:
+        data: the bytes of the file.
+        path: its path.
         languages: codes of source and target.
 
     Raises:
-        UserError: it is not one, or not in its encoding.
+        UserError: the file is not a catalogue, or not in its encoding.
     """
 
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
@@ -95,7 +97,7 @@ class PoDocument:
         try:
             self._text = Text.decode(data, path, encoding)
         except UnicodeError:
-            raise UserError(f"its encoding, {encoding!r}, decodes nothing", path, "save it as UTF-8") from None
+            raise UserError(f"its encoding, {encoding!r}, is not one of texts", path, "save it as UTF-8") from None
         self._path, self._end = path, "\r\n" if "\r\n" in self._text.content else "\n"
         self._messages: list[Message] = []
         self.kept: list[Kept] = []
@@ -111,7 +113,7 @@ class PoDocument:
         self.notes: list[str] = []
         language = re.search(r"^Language:[^\S\n]*(\S+)", header, re.MULTILINE)
         if language and not (is_same(language[1], languages[1]) or is_alike(language[1], languages[1])):
-            self.notes.append(f"its language is {language[1]}, that of the model {languages[1]}")
+            self.notes.append(f"the document's language is {language[1]}, but the model's is {languages[1]}")
 
     @property
     def segments(self) -> list[Segment]:
@@ -119,7 +121,7 @@ class PoDocument:
         return [segment for message in self._messages for segment in message.segments]
 
     def content(self) -> bytes:
-        """See `Document`; notes messages that are not written."""
+        """See `Document`. Adds notes on messages that are not written."""
         text, last = self._text, 0
         edits: list[tuple[int, int, str]] = []
         left: Counter[str] = Counter()
@@ -136,7 +138,7 @@ class PoDocument:
                 left[why] += 1
                 for each in message.segments:
                     each.translated = None
-        self.notes += [f"{number:,} messages are left as they are, since {why}" for why, number in left.items()]
+        self.notes += [f"{number:,} messages are left as they are, because {why}" for why, number in left.items()]
         written = [text.mark]
         for start, end, new in sorted(edits, key=lambda each: each[0]):
             written += [text.content[last:start], new]
@@ -144,18 +146,18 @@ class PoDocument:
         return "".join([*written, text.content[last:]]).encode(text.encoding)
 
     def _choose(self, message: Message, header: str) -> str | None:
-        """Prepare a message for translation, or say why it stays; the header, and what has no letters, is nothing."""
+        """Prepare a message for translation, or return the reason to keep it; None also for texts without letters."""
         source, plural = message.values["msgid"].text, message.values.get("msgid_plural")
         line = self._text.line(message.start)
         if not source or not (has_letters(source) or (plural and has_letters(plural.text))):
             return None
         if all(value.text for word, value in message.values.items() if word.startswith("msgstr")):
-            return "fuzzy messages, whose translation is to be reviewed" if message.is_fuzzy else "translated messages"
+            return "fuzzy messages, which await a review" if message.is_fuzzy else "translated messages"
         if plural is None:
             message.parts["msgstr"] = divided(source, line)
         else:
             if not (forms := _forms(header)):
-                return "messages with plural forms, since Plural-Forms in the header is missing or not valid"
+                return "messages with plural forms, because Plural-Forms in the header is missing or not valid"
             for number, is_one in enumerate(forms):
                 word = f"msgstr[{number}]"
                 if word not in message.values or not message.values[word].text:
@@ -164,7 +166,7 @@ class PoDocument:
         return None
 
     def _changes(self, message: Message) -> Iterator[tuple[int, int, str]]:
-        """The changes that write the translations of a message: from where to where, and what."""
+        """The changes that write the translations of a message: start, end and new text of each."""
         if not message.is_fuzzy:
             flags = [at for at, text in message.comments if text.startswith("#,")]
             previous = [at for at, text in message.comments if text.startswith("#|")]
@@ -179,7 +181,7 @@ class PoDocument:
                 yield last, last, f"{self._end}{word} {written}"
 
     def _quoted(self, text: str) -> str:
-        """A text as strings, wrapped as gettext does."""
+        """A text as quoted strings, wrapped like those of gettext."""
         wrapper = textwrap.TextWrapper(
             WIDTH, expand_tabs=False, replace_whitespace=False, drop_whitespace=False,
             break_long_words=False, break_on_hyphens=False,
@@ -191,7 +193,7 @@ class PoDocument:
         """The messages in order, without obsolete ones.
 
         Raises:
-            UserError: something else is in the catalogue.
+            UserError: the file has something that is not part of a catalogue.
         """
         message = Message()
         for match in ITEM.finditer(self._text.content):
@@ -219,7 +221,7 @@ class PoDocument:
 
 
 def _forms(header: str) -> list[bool]:
-    """Whether each plural form is for one thing alone; nothing if the header does not say."""
+    """For each plural form, whether it is the form for one thing; empty if the header does not say."""
     match = PLURAL.search(header)
     with suppress(ValueError, ZeroDivisionError):
         number, one = (int(match[1]), gettext.c2py(match[2].strip())(1)) if match else (0, 0)
@@ -229,6 +231,6 @@ def _forms(header: str) -> list[bool]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """What an escape sequence says."""
+    """The character of an escape sequence."""
     octal, hexadecimal, sign = match.groups()
     return NAMED.get(sign, sign) if sign else chr(int(octal, 8) if octal else int(hexadecimal, 16))

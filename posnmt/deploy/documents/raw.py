@@ -1,4 +1,4 @@
-"""Documents of characters, of which everything but the translated segments is written as it was read."""
+"""Documents as characters: all characters outside translated segments are written as they were read."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ MARK = "\ufeff"
 """The byte order mark."""
 
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-"""Its bytes, by encoding."""
+"""Bytes of the byte order mark → encoding."""
 
 
 class Document(Protocol):
-    """A document that was read.
+    """A document that was read. A reader of a format returns it.
 
     Attributes:
-        segments: what may be translated; `translated` of each is filled from outside, and `content` takes it away where
-            it does not write it.
-        kept: all other texts with letters that people read.
-        notes: what else the user is to know.
+        segments: texts that may be translated. The caller sets `translated` of each and then calls `content`, which
+            sets `translated` back to None where it cannot write the translation.
+        kept: all other texts with letters that people read, for the ledger.
+        notes: other sentences for the user.
     """
 
     kept: list[Kept]
@@ -33,11 +33,11 @@ class Document(Protocol):
 
     @property
     def segments(self) -> list[Segment]:
-        """See above."""
+        """See the attributes."""
         ...
 
     def content(self) -> bytes:
-        """The document with the translated segments in the places of their sources."""
+        """The bytes of the document, with translations in place of the segments that have one."""
         ...
 
 
@@ -46,10 +46,9 @@ class Text:
     """A file's text, decoded.
 
     Attributes:
-        mark: the byte order mark before `content`, or nothing.
-
-    Raises:
-        UserError: it is not in its encoding, or Python knows none of this name.
+        content: the text, without a byte order mark.
+        encoding: the encoding of the file.
+        mark: the byte order mark; empty if there is none.
     """
 
     content: str
@@ -61,7 +60,11 @@ class Text:
 
     @classmethod
     def decode(cls, data: bytes, path: Path, encoding: str = "utf-8") -> Text:
-        """The text of a file by its byte order mark, else in `encoding`."""
+        """Decode a file by its byte order mark, or in `encoding` if it has none.
+
+        Raises:
+            UserError: the file is not in its encoding, or Python does not know the encoding.
+        """
         encoding = next((each for mark, each in MARKS.items() if data.startswith(mark)), encoding)
         todo = "save the document as UTF-8"
         try:
@@ -71,12 +74,12 @@ class Text:
             what = f"not valid {encoding}: byte 0x{data[error.start]:02X}"
             raise UserError(what, f"{path}:{line}", todo) from None
         except LookupError:
-            raise UserError(f"it names an unknown encoding, {encoding!r}", path, todo) from None
+            raise UserError(f"the document names an unknown encoding, {encoding!r}", path, todo) from None
         content = whole.removeprefix(MARK)
         return cls(content, encoding, whole[: len(whole) - len(content)])
 
     def line(self, at: int) -> int:
-        """The number of the line, from 1, of a character."""
+        """The number of the line, from 1, that has the character at a place."""
         return bisect_right(self._ends, at - 1) + 1
 
 
@@ -85,8 +88,9 @@ class RawSegment:
     """A segment with the characters that it was read from.
 
     Attributes:
-        raw: the characters; a list has the segments in its tags too, such as that of an attribute.
-        finish: makes the characters of the document of the translated ones.
+        raw: the characters; a list if tags in the segment have segments of their own, such as attributes.
+        segment: the segment.
+        finish: makes the characters to write from those of the translation.
     """
 
     raw: str | list[Part]
@@ -100,11 +104,15 @@ Part = str | RawSegment
 
 @dataclass
 class RawDocument:
-    """Characters, and segments. The content of a tag may have segments too.
+    """A document as a list of characters and segments, which is written in that order.
+
+    A reader appends to `parts`. The content of a tag may have segments too.
 
     Args:
-        encoding, errors: as of `str.encode`.
-        escape: how the format writes a translated text.
+        encoding, errors: as in `str.encode`.
+        escape: turns translated text into characters of the format.
+        parts: the characters and segments.
+        kept, notes: see `Document`.
     """
 
     encoding: str
@@ -120,7 +128,7 @@ class RawDocument:
         return list(_segments(self.parts))
 
     def keep(self, line: int, text: str, reason: str) -> None:
-        """Record a text that is not translated, if it has letters."""
+        """Record a text with letters that is not translated."""
         if has_letters(text):
             self.kept.append(Kept(line, text.strip(), reason))
 
@@ -140,7 +148,7 @@ class RawDocument:
 
 
 def _segments(parts: Iterable[Part]) -> Iterator[Segment]:
-    """The segments of parts, each before those in its tags."""
+    """The segments of parts; each comes before the segments in its tags."""
     for part in parts:
         if isinstance(part, RawSegment):
             yield part.segment

@@ -1,8 +1,8 @@
-"""Segments of a document: text with inline tags, sentence by sentence, and the tags' places in the translation.
+"""Segments of a document: text with inline tags. They are translated sentence by sentence, and get their tags back.
 
-A tag keeps its share of the sentence: one after 3 of 6 words stands after 4 of 8. Opening tags move to the word before
-that place and closing ones to the word after it, so that what enclosed a word still does; their order never changes, so
-that what was nested is nested. Tags inside a word stay inside it where the translation has the same word.
+A tag keeps its relative place in the sentence: after 3 of 6 words, it is put after 4 of 8. Opening tags move back to a
+word boundary and closing tags forward, so a pair that enclosed a word still does. The order of tags never changes, so
+nested pairs stay nested. A tag inside a word stays inside it if the translation has the same word.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from posnmt.config.writing import SPACELESS
 from posnmt.translate.sentences import ends_spaceless, sentences
 
 UNIT = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+|[^\w\s]")
-"""A word, a sign, or a character of a script without blanks between words."""
+"""A word, a punctuation mark, or a character of a script without blanks between words."""
 WORD = re.compile(rf"[^\W{SPACELESS}]")
-"""A character of a word that blanks separate from others."""
+"""A character of a word in a script with blanks between words."""
 SOFT = "\xad"
-"""The soft hyphen: where a word may be divided at the end of a line."""
+"""The soft hyphen: a place where a word may be divided at the end of a line."""
 DIVIDED = re.compile(rf"\w+(?:{SOFT}+\w+)+")
 """A word with soft hyphens in it."""
 FIXED = re.compile(r"[^\S \t\n\r\f\v]+")
-"""White space that is more than a blank, such as a no-break space."""
+"""White space other than a plain blank, such as a no-break space."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """What stands in a text and is no text.
+    """Something in a text that is not text, such as markup.
 
     Attributes:
-        kind: whether it opens or closes something, or stands alone.
-        content: what the document's format needs to write it again; in a sentence, of one that stands alone, a list of
-            tags that stand there as one.
-        separates: whether words before and after it are two, without a blank: a line break.
-        joins: whether letters before and after it are one word: where a word may break.
+        kind: whether it opens or closes an element, or stands alone.
+        content: whatever the format needs to write it again. In a sentence, the content of a tag that stands alone is a
+            list of tags, which keep together.
+        separates: whether it separates words although there is no blank, as a line break does.
+        joins: whether letters before and after it are one word, as around a place where a word may break.
     """
 
     kind: Literal["open", "close", "alone"]
@@ -54,12 +54,12 @@ Piece = str | Tag
 
 @dataclass(frozen=True)
 class Kept:
-    """A text with letters that a document's reader does not hand over to be translated.
+    """A text with letters that is not translated.
 
     Attributes:
-        line: of the document, from 1.
-        text: as people read it.
-        reason: why it stays as it is, in a few words.
+        line: its line in the document, from 1.
+        text: the text as people read it.
+        reason: why it is not translated, in a few words that follow a number: `comments`.
     """
 
     line: int
@@ -72,10 +72,10 @@ class Segment:
     """A piece of a document that is translated as a whole.
 
     Attributes:
-        line: of the document, from 1.
+        line: its line in the document, from 1.
         pieces: text and tags, in order.
-        translated: likewise; None: left as it is.
-        passes: whether its letters are those of addresses and placeholders alone, so that the text is its translation.
+        translated: text and tags of the translation; None: the segment stays as it is.
+        passes: whether all its letters are in addresses and placeholders, so it needs no translation.
     """
 
     line: int
@@ -96,13 +96,13 @@ def has_letters(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tag stands in a sentence.
+    """A tag's place in a sentence.
 
     Attributes:
-        tag: which.
-        before: the number of units (`UNIT`) before it, a part of one as a fraction.
-        ends: whether the tag belongs to the unit before.
-        beside: the characters of the text before and behind it, a line break behind it as a blank.
+        tag: the tag.
+        before: the number of units (`UNIT`) before it; a fraction inside a unit.
+        ends: whether the tag belongs to the unit before it.
+        beside: the characters of text before and after it; a line break after it counts as a blank.
     """
 
     tag: Tag
@@ -116,19 +116,19 @@ class Place:
         return math.ceil(self.before) - 1 if self.ends else math.floor(self.before)
 
     def blanks(self, translation: str, at: int) -> tuple[bool, bool]:
-        """Whether blanks are added before and behind the tag at a place in a translation.
+        """Whether to add a blank before and a blank after the tag at a place in a translation.
 
-        A tag that stands alone touches no word where it touched none; where a blank is on one side and it had two, it
-        gets the other.
+        A tag that stands alone must not touch a word on a side where it touched none in the source. If it had blanks on
+        both sides and now has one, it gets the other.
         """
         here = translation[max(0, at - 1) : at], translation[at : at + 1]
         is_gap = not all(map(str.strip, here))
-        before, behind = (
+        before, after = (
             bool(new.strip()) and not WORD.match(old) and bool(WORD.match(new) or (is_gap and old.isspace()))
             for old, new in zip(self.beside, here, strict=True)
         )
         stands = self.tag.kind == "alone" and not self.tag.separates
-        return stands and before and not self.ends, stands and behind
+        return stands and before and not self.ends, stands and after
 
 
 @dataclass
@@ -136,11 +136,11 @@ class Sentence:
     """A sentence of a segment.
 
     Attributes:
-        text: without white space around it; inside, it is blanks.
-        before, after: white space around it, and the tags there.
-        tags: those inside it.
-        fixed: white space that is more than a blank, by the units beside it.
-        divided: words as the segment has them that have soft hyphens, which `text` lacks.
+        text: the text, stripped, with a plain blank for any white space.
+        before, after: white space around it, with the tags there.
+        tags: the tags inside it.
+        fixed: (unit before, unit after) → white space between them other than a plain blank.
+        divided: word → the word with the soft hyphens that it has in the segment; `text` has none.
     """
 
     text: str
@@ -151,10 +151,10 @@ class Sentence:
     divided: dict[str, str] = field(default_factory=dict)
 
     def place(self, translation: str) -> list[Piece]:
-        """The translation with the tags of the sentence in it.
+        """Put the tags of the sentence into its translation.
 
-        Tags at a word that has some inside go to the nearest word of the translation that is the same. A no-break space
-        stays one where the translation has the same words beside it, and a soft hyphen where it has the same word.
+        If a word has tags inside, they go to the nearest equal word of the translation. A no-break space is kept where
+        the translation has the same words beside it, and soft hyphens where it has the same word.
         """
         translation = self._spaced(translation)
         spans = [match.span() for match in UNIT.finditer(translation)]
@@ -180,18 +180,18 @@ class Sentence:
             else:
                 unit = max(unit, bisect_left(spans, (last, 0)))
                 at = spans[unit][0] if unit < len(spans) else len(translation)
-            before, behind = each.blanks(translation, at)
-            pieces += [translation[last:at], " " * before, tag, " " * behind]
+            before, after = each.blanks(translation, at)
+            pieces += [translation[last:at], " " * before, tag, " " * after]
             last = at
         done = _tidy([each for each in [*pieces, translation[last:]] if each != ""])
         return [self._with_soft_hyphens(each) if isinstance(each, str) else each for each in done]
 
     def _with_soft_hyphens(self, text: str) -> str:
-        """A part of a translation with the soft hyphens that its words have in the segment."""
+        """Put soft hyphens into the words that have them in the segment."""
         return re.sub(r"\w+", lambda word: self.divided.get(word[0], word[0]), text) if self.divided else text
 
     def _spaced(self, translation: str) -> str:
-        """A translation with the source's white space between units that stand side by side in both."""
+        """Put no-break and other spaces between units that are neighbours both in the source and in the translation."""
         if not self.fixed:
             return translation
         done, last = [], 0
@@ -204,7 +204,7 @@ class Sentence:
 
 
 def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces with blanks before opening tags and behind closing ones, and none beside tags that separate words."""
+    """Move blanks before opening tags and after closing ones, and remove blanks beside tags that separate words."""
     done: list[Piece] = []
     opens = 0
     for piece in pieces:
@@ -254,7 +254,7 @@ def divide(segment: Segment, language: str) -> list[Sentence]:
 
 
 def _fixed(text: str) -> dict[tuple[str, str], str]:
-    """The white space of a text that is more than a blank, by the units beside it."""
+    """(Unit before, unit after) → white space between them other than a plain blank."""
     if not FIXED.search(text):
         return {}
     units = pairwise(UNIT.finditer(text))
@@ -263,7 +263,7 @@ def _fixed(text: str) -> dict[tuple[str, str], str]:
 
 
 def _apart(text: str, start: int, end: int, tags: Sequence[tuple[Tag, int]]) -> list[Piece]:
-    """A part of a text, with the tags in it."""
+    """The text from `start` to `end` with the tags in it."""
     pieces: list[Piece] = []
     for tag, at in tags:
         at = max(start, at)
@@ -273,7 +273,7 @@ def _apart(text: str, start: int, end: int, tags: Sequence[tuple[Tag, int]]) -> 
 
 
 def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tuple[str, str]]]]:
-    """A segment's text, and its tags with their places in it, and what else `Place` has."""
+    """A segment's text, and its tags, each with its place in the text, `ends` and `beside` (see `Place`)."""
     pieces = _together(pieces)
     rights = [""]
     for piece in reversed(pieces):
@@ -286,8 +286,8 @@ def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tupl
         left = text[-1:] or left
         if isinstance(piece, Tag):
             separates = _separates(piece, left, right, follower)
-            is_behind = piece.kind == "alone" and not separates and bool(left.strip()) and not right.strip()
-            ends = piece.kind == "close" or is_behind
+            is_at_end = piece.kind == "alone" and not separates and bool(left.strip()) and not right.strip()
+            ends = piece.kind == "close" or is_at_end
             tags.append((replace(piece, separates=separates), length, ends, (left, right)))
             text = " " if separates and left.strip() and right.strip() else ""
         texts.append(text)
@@ -296,11 +296,12 @@ def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tupl
 
 
 def _separates(tag: Tag, left: str, right: str, follower: Piece) -> bool:
-    """Whether words are two: where a tag stands alone between them, or an element ends and another one begins.
+    """Whether a tag separates two words: it stands alone between them, or it ends an element and another one begins.
 
     Args:
+        tag: the tag.
         left, right: the nearest characters of text.
-        follower: the piece behind the tag.
+        follower: the piece after the tag.
     """
     if tag.kind == "alone":
         return tag.separates or bool(not tag.joins and WORD.match(left) and WORD.match(right))
@@ -309,7 +310,7 @@ def _separates(tag: Tag, left: str, right: str, follower: Piece) -> bool:
 
 
 def _together(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces where an element without text, and tags side by side that stand alone, are one tag."""
+    """Make one tag of an element without text, and of neighbouring tags that stand alone."""
     done: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, Tag) and piece.kind == "alone":
@@ -321,13 +322,13 @@ def _together(pieces: Sequence[Piece]) -> list[Piece]:
             case [Tag("open") as first, Tag("alone", inner, False, joins), Tag("close") as last]:
                 done[-3:] = [Tag("alone", [first, *inner, last], joins=joins)]
         match done[-2:]:
-            case [Tag("alone", one, before, left), Tag("alone", other, behind, right)] if before == behind:
+            case [Tag("alone", one, before, left), Tag("alone", other, after, right)] if before == after:
                 done[-2:] = [Tag("alone", [*one, *other], before, left and right)]
     return done
 
 
 def _units(spans: Sequence[tuple[int, int]], at: int) -> Fraction:
-    """The number of units before a place in a text, a part of one as a fraction; `spans` are those of all."""
+    """The number of units before a place in a text, a fraction inside a unit; `spans` has the places of all units."""
     number = bisect_left(spans, (at, 0))
     if number == 0:
         return Fraction(0)
@@ -336,9 +337,9 @@ def _units(spans: Sequence[tuple[int, int]], at: int) -> Fraction:
 
 
 def join(parts: Sequence[Sentence], translations: Sequence[list[Piece]]) -> list[Piece]:
-    """The pieces of a segment from those of its sentences, with the white space between them.
+    """Join the pieces of a segment's sentences.
 
-    Blanks between sentences are those that the translation's script has.
+    There is a blank between two sentences if the script of the translation has blanks.
     """
     pieces: list[Piece] = []
     for number, (sentence, translation) in enumerate(zip(parts, translations, strict=True)):

@@ -1,7 +1,7 @@
-"""Subtitles: SRT and WebVTT, whose cues are lines after one with times.
+"""Subtitles in SRT and WebVTT. A cue is the lines of text after a line with times.
 
-Cue by cue: a line break and a tag inside a cue keep their places, and a line that begins with a dash, as those of a
-second speaker do, is a segment of its own.
+A cue is a segment, in which line breaks and tags keep their places. A line that begins with a dash is of another
+speaker, and begins a segment of its own.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ TAG = re.compile(rf"{READING}|<[A-Za-z0-9/][^<>]*>|\{{\\[^{{}}]*\}}")
 DASH = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*[-–—]\s*")
 
 KNOWN = frozenset(["b", "i", "u", "s", "font", "c", "lang", "ruby"])
-"""Elements, whose tags have no text."""
+"""Elements whose tags hold no text."""
 
 BLOCKS = {"WEBVTT": "the header", "NOTE": "comments", "STYLE": "styles and regions", "REGION": "styles and regions"}
-"""The first word of a WebVTT block that is no cue, and what its text is."""
+"""First word of a WebVTT block that is not a cue → reason to keep its text."""
 
 OUTSIDE = "text outside cues"
 
 
 def read_srt(data: bytes, path: Path) -> RawDocument:
-    """A document in SubRip's format; blank lines do not end a cue's text."""
+    """Read SubRip's format. Blank lines do not end a cue."""
     return _read(Text.decode(data, path), is_vtt=False)
 
 
 def read_vtt(data: bytes, path: Path) -> RawDocument:
-    """A WebVTT document, whose comments, styles and regions stay; a blank line ends a cue."""
+    """Read WebVTT. A blank line ends a cue; comments, styles and regions are kept."""
     return _read(Text.decode(data, path), is_vtt=True)
 
 
@@ -50,18 +50,18 @@ def _read(text: Text, is_vtt: bool) -> RawDocument:
 
 
 class _Cues:
-    """The document that lines give one after the other."""
+    """Builds a document from lines that are added one after the other."""
 
     def __init__(self, text: Text, is_vtt: bool) -> None:
         escape = partial(html.escape, quote=False) if is_vtt else str
         self.document, self._is_vtt = RawDocument(text.encoding, escape, parts=[text.mark]), is_vtt
-        self._is_inside = False  # a cue, of whose text the lines and the number of the first are
-        self._cue: list[str] = []
-        self._first = 0
-        self._block = ""  # what the text of this block is, outside cues
+        self._is_inside = False  # whether the next line may belong to a cue
+        self._cue: list[str] = []  # the lines of the cue that is being read
+        self._first = 0  # the number of its first line
+        self._block = ""  # outside cues: the reason to keep this block
 
     def add(self, number: int, line: str, is_next: bool) -> None:
-        """The next line; `is_next`: whether one with times follows."""
+        """Read the next line; `is_next`: whether a line with times follows."""
         if _is_times(line):
             self._is_inside, self._block = True, ""
         elif not line.strip():
@@ -77,7 +77,7 @@ class _Cues:
         self.document.parts.append(line)
 
     def end(self) -> None:
-        """The text of a cue ends here, if there is one."""
+        """Finish the cue that is being read, if there is one."""
         for raw, number in _speakers(self._cue, self._first):
             _keep_tags(self.document, raw, number)
             dash = match.group() if (match := DASH.match(raw)) else ""
@@ -97,12 +97,12 @@ class _Cues:
 
 
 def _is_times(line: str) -> bool:
-    """Whether a line has the times of a cue; a text may have an arrow too."""
+    """Whether a line has the times of a cue. An arrow alone may also stand in text."""
     return bool(TIMES.match(line)) or (ARROW in line and not has_letters(line))
 
 
 def _keep_tags(document: RawDocument, text: str, line: int) -> None:
-    """Record the text in the tags of a cue that begins in a line."""
+    """Record the text in the tags of a cue; `line` is the number of its first line."""
     for match in TAG.finditer(text):
         tag, at = match.group(), line + text.count("\n", 0, match.start())
         content, name = tag.strip("<>/"), _name(tag)
@@ -122,7 +122,7 @@ def _name(tag: str) -> str:
 
 
 def _speakers(lines: list[str], first: int) -> Iterator[tuple[str, int]]:
-    """The lines of a cue, those of one speaker together, with the number of their first line."""
+    """The text of each speaker in a cue, with the number of its first line."""
     start = 0
     for at in range(1, len(lines) + 1):
         if at == len(lines) or DASH.match(lines[at]):
@@ -132,7 +132,7 @@ def _speakers(lines: list[str], first: int) -> Iterator[tuple[str, int]]:
 
 
 def _without_empty_lines(text: str) -> str:
-    """A cue's text where a translation is shorter than the lines: an empty line would end the cue."""
+    """Remove empty lines, which would end the cue; they occur where a translation has fewer words than lines."""
     return re.sub(r"(\r?\n)\s+", r"\1", text).strip("\r\n")
 
 

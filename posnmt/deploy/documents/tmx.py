@@ -1,4 +1,4 @@
-"""TMX 1.4: units without a text in the target language get one."""
+"""TMX 1.4: units without a text in the target language get a translation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from posnmt.deploy.documents.segment import Kept, Segment
 from posnmt.deploy.documents.xml import (
     Inline,
     Tree,
-    beside,
     children,
     fill,
     insert_after,
     kept,
     kept_elsewhere,
     kept_in,
+    new_element,
     text_of,
 )
 
@@ -29,17 +29,17 @@ LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 INLINE = Inline(["hi"])
 
 OUTER = frozenset(["tmx", "header", "body", "tu", "tuv"])
-"""Elements that hold others."""
+"""Elements that only contain other elements."""
 
 MACHINE = {"creationid": "MT!", "creationtool": "posnmt"}
-"""Attributes of a translation that a machine made; Okapi's tools write and read this `creationid`."""
+"""Attributes of a machine translation. Okapi's tools write and read this `creationid`."""
 
 
 class TmxDocument:
     """A translation memory.
 
     Raises:
-        UserError: no unit has a text in the source language; and as `Tree`.
+        UserError: no unit has a text in the source language, or `Tree` refuses the file.
     """
 
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
@@ -91,9 +91,9 @@ class TmxDocument:
         return self._tree.content()
 
     def _place(self, unit: Any, tuv: Any) -> Any:
-        """The `seg` element for the translation of a unit, which is made where it does not exist, as its `tuv` is."""
+        """The `seg` element for the translation of a unit. It is made if it does not exist, and so is its `tuv`."""
         if tuv is None:
-            tuv = beside(unit, "tuv")
+            tuv = new_element(unit, "tuv")
             tuv.set(LANGUAGE, self._target)
             insert_after(children(unit, "tuv")[-1], tuv, unit.text)
         element = _segment(tuv)
@@ -106,11 +106,12 @@ def language_of(tuv: Any) -> str:
 
 
 def _texts(unit: Any, languages: Sequence[str]) -> list[Any]:
-    """The texts of a unit in some languages, each another one; None: there is none."""
+    """A unit's text (`tuv`) for each language, or None. No text is used for two languages."""
     texts: list[Any] = [None] * len(languages)
-    for fits in (is_same, is_alike):
+    for matches in (is_same, is_alike):
         for number, language in enumerate(languages):
-            free = (each for each in children(unit, "tuv") if each not in texts and fits(language_of(each), language))
+            others = (each for each in children(unit, "tuv") if each not in texts)
+            free = (each for each in others if matches(language_of(each), language))
             texts[number] = next(free, None) if texts[number] is None else texts[number]
     return texts
 

@@ -1,4 +1,7 @@
-"""XLIFF 1.2 and 2.0: units without a translation get one."""
+"""XLIFF 1.2 and 2.0: units without a translation get one.
+
+A unit is a `trans-unit` of XLIFF 1.2 or a `segment` of XLIFF 2.0.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from posnmt.deploy.documents.xml import (
     Active,
     Inline,
     Tree,
-    beside,
     children,
     fill,
     insert_after,
@@ -26,6 +28,7 @@ from posnmt.deploy.documents.xml import (
     kept_elsewhere,
     kept_in,
     name,
+    new_element,
     own_choice,
     stated,
     text_of,
@@ -34,20 +37,22 @@ from posnmt.deploy.documents.xml import (
 INLINE = Inline(["g", "mrk", "pc"])
 
 NEW = frozenset(["new", "needs-translation", "initial"])
-"""States of a target that is still to be translated; the last one is of XLIFF 2."""
+"""States of a target without a translation; `initial` is that of XLIFF 2."""
 
 OUTER = frozenset(["xliff", "file", "header", "body", "group", "trans-unit", "bin-unit", "unit", "segment"])
-"""Elements that hold others."""
+"""Elements that only contain other elements."""
 
 
 @dataclass
 class Unit:
-    """A text and the element that has it, a `trans-unit` of XLIFF 1 or a `segment` of XLIFF 2.
+    """A unit of translation.
 
     Attributes:
-        target: the element for the translation; None: there is none.
-        is_new: whether what is in the target is not a translation.
-        segments: of the parts of the source; None: a part that is not translated.
+        whole: its element.
+        source: the element with the text.
+        target: the element for the translation; None if there is none.
+        is_new: whether the target has no translation yet.
+        segments: part of the source → its segment; None: the part is not translated.
     """
 
     whole: Any
@@ -61,7 +66,7 @@ class XliffDocument:
     """A document of segments for translation.
 
     Raises:
-        UserError: as `Tree`.
+        UserError: `Tree` refuses the file.
     """
 
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
@@ -94,31 +99,32 @@ class XliffDocument:
         return [each for unit in self._units for each in unit.segments.values() if each is not None]
 
     def content(self) -> bytes:
-        """See `Document`; a unit stays as it is if one of its segments could not be translated."""
+        """See `Document`. A unit stays as it is if one of its segments has no translation."""
         unwritten, replaced = 0, []
         for unit in self._units:
-            wanted = [each for each in unit.segments.values() if each is not None and each.has_letters]
-            is_done = all(each.translated is not None for each in wanted)
+            segments = [each for each in unit.segments.values() if each is not None and each.has_letters]
+            is_done = all(each.translated is not None for each in segments)
             old = "" if unit.target is None or not unit.is_new else text_of(unit.target)
-            if wanted and is_done:
+            if segments and is_done:
                 if old.split() != text_of(unit.source).split() and has_letters(old):
                     replaced.append(unit.target.sourceline)
                 self._fill(unit)
                 continue
-            unwritten += any(each.translated is not None for each in wanted)
-            for each in wanted:
+            unwritten += any(each.translated is not None for each in segments)
+            for each in segments:
                 each.translated = None
             if old:
                 self.kept += kept(unit.target.sourceline, old, "targets of texts that are not translated")
         if unwritten:
-            self.notes.append(f"{unwritten:,} units are left as they are, since not all their segments are translated")
+            what = "units are left as they are, because not all their segments are translated"
+            self.notes.append(f"{unwritten:,} {what}")
         if replaced:
             what = f"{len(replaced):,} targets that were marked as not yet translated are replaced"
             self.notes.append(f"{what}, the first in line {replaced[0]}")
         return self._tree.content()
 
     def _read(self, whole: Any, source: Any, target: Any, active: Active) -> Unit:
-        """A unit; its texts that are not translated are recorded."""
+        """Read a unit, and record its texts that are not translated."""
         state = None if target is None else (whole if self._is_second else target).get("state")
         unit = Unit(whole, source, target, target is None or state in NEW)
         marks = {} if unit.is_new else _parts(target)
@@ -143,10 +149,10 @@ class XliffDocument:
         return unit
 
     def _fill(self, unit: Unit) -> None:
-        """Write the translations of a unit into its target, with the source's structure and what has no translation."""
+        """Write the translations of a unit into its target. Parts of the source without one are copied."""
         target = unit.target
         if target is None:
-            target = beside(unit.source, "target")
+            target = new_element(unit.source, "target")
             insert_after(unit.source, target, unit.whole.text)
         marks = {} if unit.is_new else _parts(target)
         parts = _parts(unit.source)
@@ -170,7 +176,7 @@ class XliffDocument:
             last = key
         if self._is_second:
             unit.whole.set("state", "translated")
-            unit.whole.attrib.pop("subState", None)  # it is of the old state
+            unit.whole.attrib.pop("subState", None)  # it describes the old state
         else:
             target.set("state", "needs-review-translation")
             target.set("state-qualifier", "mt-suggestion")
@@ -178,7 +184,7 @@ class XliffDocument:
                 unit.whole.set("approved", "no")
 
     def _compare(self, languages: tuple[str, str]) -> None:
-        """State the target language where the document does not; note where its languages are others."""
+        """Add the target language where the document has none, and a note if its languages are not the model's."""
         names = ("srcLang", "trgLang") if self._is_second else ("source-language", "target-language")
         holders = [self._tree.root] if self._is_second else list(self._tree.root.iter("{*}file"))
         for holder in holders:
@@ -186,15 +192,14 @@ class XliffDocument:
                 holder.set(names[1], languages[1])
             given = tuple(str(holder.get(each, "?")) for each in names)
             if not all(is_same(*pair) or is_alike(*pair) for pair in zip(given, languages, strict=True)):
-                line = (
-                    f"its languages are {given[0]} and {given[1]}, those of the model {languages[0]} and {languages[1]}"
-                )
+                models = " and ".join(languages)
+                line = f"the document's languages are {given[0]} and {given[1]}, but the model's are {models}"
                 if line not in self.notes:
                     self.notes.append(line)
 
 
 def _parts(element: Any) -> dict[str, Any]:
-    """The elements in a source or target whose content is a segment, by `mid`: those marked as such, or the whole."""
+    """`mid` and a number → element of a source or target that is a segment: the marked ones, or the whole."""
     marked = [each for each in element.iter(etree.Element) if each.get("mtype") == "seg"] or [element]
     seen: Counter[str] = Counter()
     parts = {}
@@ -206,7 +211,7 @@ def _parts(element: Any) -> dict[str, Any]:
 
 
 def _pieces(part: Any, whole: Any, is_closed: bool, active: Active) -> list[Piece]:
-    """The pieces of a part of a source, by what its unit and the elements around it there say of translation."""
+    """The pieces of a part of a source. Its unit and the elements around it say whether it is translated."""
     chain = [part]
     while chain[0].getparent() is not whole:
         chain.insert(0, chain[0].getparent())

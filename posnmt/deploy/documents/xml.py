@@ -1,4 +1,4 @@
-"""XML documents: read without entities and network, and inline elements as tags of a segment."""
+"""Reading and writing of XML documents, safely: without entities and network. Inline elements become tags."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from posnmt.deploy.documents.segment import Kept, Piece, Tag, has_letters
 PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
 
 ITS = "{http://www.w3.org/2005/11/its}translate"
-"""The attribute `translate` of the Internationalization Tag Set, which stands in documents of any format."""
+"""The attribute `translate` of the Internationalization Tag Set, which is allowed in documents of any format."""
 
 NOT_TRANSLATED = 'translate="no"'
-"""Why the text of an element stays that says so."""
+"""The reason to keep an element that asks for it."""
 
 OPENING = frozenset(["bpt", "bx", "sc", "sm"])
 CLOSING = frozenset(["ept", "ex", "ec", "em"])
-"""Elements of TMX and XLIFF that stand for one half of a pair of tags; `it` says which it is."""
+"""Elements of TMX and XLIFF that stand for one tag of a pair. `it` can be either, by its attribute `pos`."""
 
 
 class Tree:
     """A parsed document.
 
     Raises:
-        UserError: not well-formed, declared entities, text of more than 10 MB in one element, or another root.
+        UserError: the file is not well-formed, declares entities, has more than 10 MB of text in one element, or has
+            another root element.
     """
 
     def __init__(self, data: bytes, path: Path, root: str) -> None:
@@ -48,8 +49,8 @@ class Tree:
         self.root = self.tree.getroot()
         self._end = "\n" * data.endswith(b"\n")
         if name(self.root) != root:
-            what = f"its first element is {name(self.root)}, and {root} was expected"
-            raise UserError(what, path, "name its format with --document")
+            what = f"the first element is {name(self.root)}, but {root} was expected"
+            raise UserError(what, path, "name the document's format with --document")
 
     def content(self) -> bytes:
         """The document as a file, in its own encoding."""
@@ -64,20 +65,20 @@ def name(element: Any) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def children(element: Any, wanted: str) -> list[Any]:
-    """The children of a name, without its namespace."""
-    return [each for each in element if name(each) == wanted]
+def children(element: Any, child_name: str) -> list[Any]:
+    """The children with a name, in any namespace."""
+    return [each for each in element if name(each) == child_name]
 
 
-def beside(element: Any, wanted: str) -> Any:
-    """A new element of a name in the namespace of another."""
-    namespace = etree.QName(element).namespace
-    return etree.Element(etree.QName(namespace, wanted), nsmap=element.nsmap)
+def new_element(like: Any, new_name: str) -> Any:
+    """A new element in the namespace of another one."""
+    namespace = etree.QName(like).namespace
+    return etree.Element(etree.QName(namespace, new_name), nsmap=like.nsmap)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What a tag is that begins or ends an element."""
+    """The content of a tag that begins or ends an element."""
 
     element: Any
 
@@ -90,26 +91,28 @@ def insert_after(element: Any, new: Any, indent: str | None) -> None:
 
 
 Active = list[tuple[Any, bool]]
-"""What is begun in a text and says whether it is translated, the innermost last: an element or the id of a marker."""
+"""Open elements, or ids of open markers, that say whether their text is translated, and what they say; innermost
+last."""
 
 
 class Inline:
-    """Which elements are in a text.
+    """Reads text with inline elements.
 
     Args:
-        pairs: those whose content is text; all others are kept as they are, with their content.
+        pairs: names of elements whose content is text. All other elements are kept as they are, with their content.
     """
 
     def __init__(self, pairs: Collection[str]) -> None:
         self.pairs = frozenset(pairs)
 
     def pieces(self, element: Any, active: Active | None = None) -> list[Piece]:
-        """The text and the tags in an element; line breaks are tags where white space is preserved.
+        """The text and the tags in an element. Line breaks are tags if white space is preserved.
 
-        Text that is not to be translated is a tag too, whose content is the text.
+        Text that is not translated is a tag too, with the text as its content.
 
         Args:
-            active: what holds where the element begins; changed to what holds where it ends.
+            element: the element.
+            active: the open elements and markers where it begins; changed to those where it ends.
         """
         lines = next((each.get(PRESERVED) for each in (element, *element.iterancestors()) if each.get(PRESERVED)), "")
         return list(self._pieces(element, lines == "preserve", [] if active is None else active))
@@ -134,12 +137,12 @@ class Inline:
 
 
 def stated(element: Any) -> str:
-    """What an element says of its translation, `yes` or `no`; nothing: it does not say."""
+    """The element's attribute `translate`: `yes`, `no`, or empty if it has none."""
     return str(element.get("translate") or element.get(ITS) or "")
 
 
 def own_choice(element: Any) -> bool | None:
-    """Whether an element says that it is translated; None: it does not say."""
+    """Whether the text of an element is translated by its own attributes; None if they do not say."""
     if stated(element) in ("no", "yes"):
         return stated(element) == "yes"
     return False if element.get("mtype") == "protected" else None
@@ -157,19 +160,19 @@ def _text(text: str | None, lines: bool, active: Active) -> Iterator[Piece]:
 
 
 def text_of(element: Any, without: Collection[Any] = ()) -> str:
-    """The text in an element, without that of some elements in it, and without comments."""
+    """The text in an element, without comments and without the text of the elements in `without`."""
     inside = (text_of(each, without) if name(each) and each not in without else "" for each in element)
     rest = (text + (each.tail or "") for text, each in zip(inside, element, strict=True))
     return "".join([element.text or "", *rest])
 
 
 def kept(line: int, text: str, reason: str) -> list[Kept]:
-    """A text that is not translated, if it has letters."""
+    """A list with a text that is not translated; an empty list if it has no letters."""
     return [Kept(line, text.strip(), reason)] if has_letters(text) else []
 
 
 def kept_in(pieces: Sequence[Piece], line: int) -> list[Kept]:
-    """The text in the tags of a segment."""
+    """The texts in the tags of a segment, which are not translated."""
     texts: list[Kept] = []
     for content in (each.content for each in pieces if isinstance(each, Tag)):
         if isinstance(content, str):
@@ -183,7 +186,13 @@ def kept_in(pieces: Sequence[Piece], line: int) -> list[Kept]:
 
 
 def kept_elsewhere(element: Any, outer: Collection[str], done: Collection[Any]) -> Iterator[Kept]:
-    """The texts in an element that are not those of `done`; `outer` are the names of elements that hold others."""
+    """The texts in an element that are not in the elements `done`.
+
+    Args:
+        element: the element.
+        outer: names of elements that only contain other elements.
+        done: elements whose texts have been read.
+    """
     yield from kept(element.sourceline, text_of(element, [*element]), f"<{name(element)}>")
     for child in filter(name, element):
         if child not in done:

@@ -1,6 +1,6 @@
-"""posnmt's models, configurations and tokenizers as classes of Hugging Face's Transformers.
+"""posnmt's models, configurations and tokenizers as classes for Hugging Face Transformers.
 
-Importing this package registers them, so that its Auto classes load what `posnmt export --format huggingface` wrote:
+Importing this package registers them. Then the Auto classes load folders of `posnmt export --format huggingface`:
 
     import posnmt.deploy.huggingface
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer

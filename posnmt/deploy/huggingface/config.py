@@ -15,8 +15,8 @@ class PosnmtConfig(PretrainedConfig):
     Attributes:
         posnmt: the `model` section of a run's configuration.
         source_vocab_size, vocab_size: vocabulary entries of source and target.
-        max_ratio, max_extra, min_output: the longest output is `max_ratio` x source + `max_extra` subwords, and the
-            shortest `min_output`, as far as the longest allows it, unless `generate` is given a length.
+        max_ratio, max_extra, min_output: unless `generate` gets a length, the longest output has `max_ratio` x source +
+            `max_extra` subwords, and the shortest has `min_output` or, if that is less, as many as the longest.
     """
 
     model_type = "posnmt"

@@ -1,4 +1,4 @@
-"""A run as a folder that Transformers loads."""
+"""Write a run as a folder that Transformers loads."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from posnmt.model.weights import stored
 SERVES = frozenset(
     [
         *("beam", "length_penalty", "max_ratio", "max_extra", "min_length", "max_source", "batch", "precision"),
-        *("split", "complete", "protect"),  # of whole lines: `generate` translates each text as it is given
+        *("split", "complete", "protect"),  # these concern lines, and `generate` translates each text as it is
     ]
 )
-"""Settings of search that an export takes, and those that say nothing of `generate`."""
+"""Search settings that an export has, or that do not concern `generate`."""
 
 BEAM = 3
-"""Hypotheses of the search that checks a written folder; they change places, and the cache with them."""
+"""Size of the beam in the search that checks an export; with several hypotheses the cache is reordered."""
 
 
 def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> None:
-    """Write configuration, weights, text pipeline and settings of search into an existing folder.
+    """Write configuration, weights, text pipeline and search settings into an existing folder.
 
-    Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`;
-    what it takes of them is in `SERVES`.
+    `generate` without arguments then uses the run's search settings in `SERVES`, and never writes `<pad>` or `<s>`.
 
     Raises:
-        UserError: a model of which Transformers would not know the pairs of words.
+        UserError: the model needs pairs of words, which the export cannot have.
     """
     if model.reads_pairs:
-        what = f"an export for Transformers cannot hold the pairs of words of {model.config.architecture}"
+        what = f"an export for Transformers cannot have the pairs of words that {model.config.architecture} needs"
         raise UserError(what, "model.architecture", "translate with posnmt itself")
     PosnmtConfig(
         posnmt=model.config.model_dump(mode="json"),
@@ -63,7 +62,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
 
 
 def search_settings(decode: Decode) -> GenerationConfig:
-    """posnmt's search as settings of `generate`: it ends when as many hypotheses have ended as the beam is wide."""
+    """Settings of `generate` for posnmt's search, which stops when as many hypotheses have ended as the beam has."""
     return GenerationConfig(
         num_beams=decode.beam,
         length_penalty=decode.length_penalty,
@@ -77,7 +76,7 @@ def search_settings(decode: Decode) -> GenerationConfig:
 
 
 class Loaded:
-    """A written folder, for `posnmt.deploy.verify`."""
+    """A loaded export, for `posnmt.deploy.verify`."""
 
     def __init__(self, folder: Path) -> None:
         self.model = PosnmtForConditionalGeneration.from_pretrained(folder)
@@ -85,7 +84,7 @@ class Loaded:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
-        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        """See `Scorer.score`."""
         target, _ = pad(targets, after=EOS)
         labels = target.masked_fill(target == PAD, -100)
         logits = self.model(**_inputs(sources), labels=labels).logits.log_softmax(-1)
@@ -93,10 +92,10 @@ class Loaded:
         return [float(score) for score in scores]
 
     def search(self, sources: Sequence[Sequence[int]], length: int) -> tuple[list[list[int]], list[float]]:
-        """What `generate` finds with a beam: an output of `length` subwords for each source, and its log-probability.
+        """See `Searcher.search`; the search is `generate` with a beam.
 
         Raises:
-            UserError: this version of Transformers calls the model in a way that it does not understand.
+            UserError: this version of Transformers calls the model in a way that the model does not support.
         """
         try:
             outputs = self.model.generate(
@@ -116,6 +115,6 @@ class Loaded:
 
 
 def _inputs(sources: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Sources as the tokenizer gives them."""
+    """Sources in the form of the tokenizer's output."""
     source, lengths = pad(sources, after=EOS)
     return {"input_ids": source, "attention_mask": (torch.arange(source.shape[1]) < lengths[:, None]).long()}

@@ -1,9 +1,9 @@
-"""A posnmt model behind the interface of Transformers: `forward`, `generate`, `from_pretrained`, `save_pretrained`.
+"""A posnmt model with the interface of Transformers: `forward`, `generate`, `from_pretrained`, `save_pretrained`.
 
-The decoder's `State` of posnmt is the cache, whatever the position schemes and the architecture keep in it: it is
-reordered by its one operation, `select`, so that beam search works for all of them.
+The cache is the decoder's `State` of posnmt, whatever position schemes and architectures keep in it. Beam search works
+for all of them, because a state is reordered by one operation, `select`.
 
-Shapes: B rows (of `generate`: sentences x beams), J source tokens, T target tokens, V vocabulary entries, d width.
+Shapes: B rows (in `generate`: sentences x beams), J source tokens, T target tokens, V vocabulary entries, d width.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from posnmt.translate.subwords import output_limit
 WEIGHTS = "model.safetensors"
 
 _HUB = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
-"""Arguments of `from_pretrained` that say where files come from."""
+"""Arguments of `from_pretrained` that locate files."""
 
 _IGNORED = ("trust_remote_code", "code_revision", "adapter_kwargs", "use_safetensors", "weights_only")
-"""Arguments of `from_pretrained` that mean nothing here: the code is installed, and weights are safetensors."""
+"""Arguments of `from_pretrained` without effect here: the code is installed, and weights are always safetensors."""
 
 _CACHE = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutput)} else "past_key_values"
-"""The name of the cache in what `forward` returns: `past_key_values` before Transformers 5.24."""
+"""The name of the cache in the output of `forward`; before Transformers 5.24 it was `past_key_values`."""
 
-_ANOTHER = f"use another version of Transformers than {transformers.__version__}"
+_OTHER_VERSION = f"use another version of Transformers than {transformers.__version__}"
 
 
 class StateCache:
     """The state of the decoder between two steps of `generate`.
 
     Attributes:
-        state: posnmt's, with one sentence for each row.
-        length: target tokens that it has read.
+        state: the decoder's state, with one sentence for each row.
+        length: number of target tokens that the decoder has read.
     """
 
     is_compileable = False
@@ -59,16 +59,16 @@ class StateCache:
         self.state, self.length = state, 0
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """The number of target tokens read."""
+        """The number of target tokens that the decoder has read."""
         return self.length
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Keep these rows [B], in this order. Rows of one sentence alone change places: their source is the same."""
+        """Keep these rows [B], in this order. Rows move only within a sentence, so their source stays the same."""
         self.state.select(beam_idx)
 
 
 class Encoder:
-    """The encoder by itself, as `generate` calls it."""
+    """The encoder alone, as `generate` calls it."""
 
     main_input_name = "input_ids"
 
@@ -85,25 +85,26 @@ class Encoder:
 
 
 class OwnLimits(LogitsProcessor):
-    """The shortest and longest outputs of each sentence, as in posnmt's search.
+    """Enforces a shortest and a longest output for each sentence, as posnmt's search does.
 
-    Only `</s>` may follow an output that is as long as its own sentence allows.
+    After an output that has reached the limit of its sentence, only `</s>` is allowed.
 
     Args:
         limits: the largest number of output subwords of each sentence.
-        shortest: `</s>` is barred before so many subwords, or before the limit if that is less.
+        shortest: number of subwords before which `</s>` is not allowed; the limit, if that is less.
     """
 
     def __init__(self, limits: list[int], shortest: int = 0) -> None:
         self.limits, self.shortest = torch.tensor(limits), shortest
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Scores [B,V] after input_ids [B,T], which begin with `<s>`."""
+        """The scores [B,V] after input_ids [B,T], which begin with `<s>`; forbidden subwords get -inf."""
         limits = self.limits.to(scores.device).repeat_interleave(len(scores) // len(self.limits))
         length = input_ids.shape[1] - 1
         is_end = torch.arange(scores.shape[1], device=scores.device) == EOS
-        ended, begun = limits <= length, limits.clamp(max=self.shortest) > length
-        return scores.masked_fill((ended[:, None] & ~is_end) | (begun[:, None] & is_end), -torch.inf)
+        must_end, must_continue = limits <= length, limits.clamp(max=self.shortest) > length
+        forbidden = (must_end[:, None] & ~is_end) | (must_continue[:, None] & is_end)
+        return scores.masked_fill(forbidden, -torch.inf)
 
 
 class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
@@ -128,18 +129,21 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         config: PosnmtConfig | None = None,
         **options: Any,
     ) -> PosnmtForConditionalGeneration:
-        """The model in a folder, or of a name on the hub.
+        """Load the model in a folder, or with a name on the hub.
 
-        Transformers' own loader leaves the constants of position schemes empty, since it builds a model without memory.
+        Transformers' own loader is not used. It builds a model without memory, which leaves constants of position
+        schemes empty.
 
         Args:
-            config: instead of the folder's.
+            pretrained_model_name_or_path: the folder or the name.
+            arguments: not allowed.
+            config: a configuration in place of the folder's.
             options: `dtype`, a dtype of PyTorch or its name (`auto`: single precision, as exported), `device_map` with
-                one device, and those of the hub.
+                one device, and options of the hub.
 
         Raises:
-            ValueError: weights that are missing or of another model, or a name of no dtype.
-            TypeError: an unknown option, or a dtype that is neither a dtype nor a name.
+            ValueError: weights are missing or of another model, or no dtype has the name.
+            TypeError: an option is unknown, or `dtype` is neither a dtype nor a name.
         """
         place = str(pretrained_model_name_or_path)
         hub = {key: options.pop(key) for key in _HUB if key in options}
@@ -152,8 +156,8 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         path = cached_file(place, WEIGHTS, **hub)
         places = {**stored(model), **dict(model.named_parameters(remove_duplicate=False))}
         tensors = load_file(path)
-        given = {id(places[name]) for name in tensors if name in places}
-        faults = [f"{name} is missing" for name, place in places.items() if id(place) not in given]
+        loaded = {id(places[name]) for name in tensors if name in places}
+        faults = [f"{name} is missing" for name, place in places.items() if id(place) not in loaded]
         faults += [f"{name} is not in this model" for name in tensors if name not in places]
         if faults:
             raise ValueError(f"{path} has the weights of another model: {'; '.join(faults[:3])}")
@@ -164,7 +168,7 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         return (model if device is None else model.to(device)).eval()
 
     def get_encoder(self, *_: Any, **__: Any) -> Encoder:
-        """The encoder by itself."""
+        """The encoder alone."""
         return Encoder(self)
 
     @classmethod
@@ -187,22 +191,23 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
         Args:
             input_ids: [B,J] source tokens with `</s>`, padded on the right.
-            attention_mask: [B,J] 1 at real tokens; without it every token but `<pad>` is real.
-            decoder_input_ids: [B,T] target tokens, `<s>` first; with a cache, those that it has not read.
-            encoder_outputs: in place of `input_ids`, what `get_encoder()` gave.
-            past_key_values, cache: of an earlier call. Transformers has the second name since 5.24.
-            labels: [B,T] target tokens with `</s>`, -100 where there is none; in place of `decoder_input_ids`.
+            attention_mask: [B,J] 1 at real tokens; default: all tokens except `<pad>` are real.
+            decoder_input_ids: [B,T] target tokens that begin with `<s>`; with a cache, those after the cached ones.
+            encoder_outputs: the output of `get_encoder()`, in place of `input_ids`.
+            past_key_values, cache: the cache that an earlier call returned. Transformers uses the second name since
+                5.24.
+            labels: [B,T] target tokens with `</s>`, padded with -100; in place of `decoder_input_ids`.
             use_cache: whether to return a cache.
-            others: are ignored.
+            others: ignored.
 
         Raises:
-            ValueError: no source, no target, a target that begins neither with `<s>` nor with a cache, or padding that
+            ValueError: there is no source or no target, a target without a cache does not begin with `<s>`, or padding
                 is not on the right.
-            TypeError: a cache under another name.
+            TypeError: a cache has another name.
         """
         unknown = [name for name, value in others.items() if isinstance(value, StateCache)]
         if unknown:
-            raise TypeError(f"posnmt's models do not know the cache as {unknown[0]}; {_ANOTHER}")
+            raise TypeError(f"posnmt's models do not know a cache with the name {unknown[0]}; {_OTHER_VERSION}")
         if cache is None:
             cache = past_key_values
         if labels is not None and decoder_input_ids is None:
@@ -213,7 +218,9 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             raise ValueError("give decoder_input_ids or labels")
         if cache is None:
             if (decoder_input_ids[:, :1] != BOS).any():
-                raise ValueError(f"a target begins with <s> or with a cache; if `generate` lost the cache, {_ANOTHER}")
+                raise ValueError(
+                    f"a target begins with <s> or with a cache; if `generate` lost the cache, {_OTHER_VERSION}"
+                )
             if encoder_outputs is None:
                 if input_ids is None:
                     raise ValueError("give input_ids or encoder_outputs")
@@ -240,13 +247,14 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         logits_processor: LogitsProcessorList | None = None,
         **options: Any,
     ) -> Any:
-        """Transformers' `generate`; without a length, every output has the limits that posnmt gives it.
+        """Transformers' `generate`, with posnmt's limits for the length of each output.
 
-        A length is `max_length` or `max_new_tokens`, among the options or in `generation_config`.
-
-        The output of an empty source is empty in any case.
+        The limits are not used if `max_length` or `max_new_tokens` is among the options or in `generation_config`. The
+        output of an empty source is always empty.
 
         Args:
+            inputs: source tokens, in place of `input_ids`.
+            generation_config, logits_processor: see Transformers.
             options: `input_ids` and `attention_mask` from the tokenizer, and settings of `GenerationConfig`.
         """
         ids = inputs if inputs is not None else options.get("input_ids")
@@ -263,38 +271,38 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
                 longest = {"max_new_tokens": max(limits) + 1}
                 if generation_config is None:
                     options |= longest
-                else:  # an option beside it would be one too many for Transformers, which warns
+                else:  # Transformers warns if there are options as well as a configuration
                     generation_config = copy.deepcopy(generation_config)
                     generation_config.update(**longest)
         return super().generate(inputs, generation_config, logits_processor=logits_processor, **options)
 
 
 def lengths(input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
-    """[B] the number of real tokens of each row, from a mask [B,J] or from tokens [B,J].
+    """The number of real tokens [B] of each row, from a mask [B,J] or from tokens [B,J].
 
     Raises:
-        ValueError: padding that is not on the right.
+        ValueError: padding is not on the right.
     """
     if attention_mask is None:
         assert input_ids is not None
         attention_mask = input_ids != PAD
     real = attention_mask.bool()
     if (real[:, 1:] & ~real[:, :-1]).any():
-        raise ValueError("posnmt's models take padding on the right alone; set tokenizer.padding_side to 'right'")
+        raise ValueError("posnmt's models need padding on the right; set tokenizer.padding_side to 'right'")
     return real.sum(1)
 
 
 def _has_length(settings: dict[str, Any]) -> bool:
-    """Whether settings of `generate` have the longest output; None is none."""
+    """Whether settings of `generate` limit the length of outputs."""
     return any(settings.get(name) is not None for name in ("max_length", "max_new_tokens"))
 
 
 def _dtype(given: Any) -> torch.dtype | None:
-    """The dtype of an argument of `from_pretrained`; None: that of the weights.
+    """The dtype of an argument of `from_pretrained`; None: the dtype of the weights.
 
     Raises:
-        ValueError: a name of no dtype.
-        TypeError: neither a dtype nor a name.
+        ValueError: no dtype has the name.
+        TypeError: the argument is neither a dtype nor a name.
     """
     if given is None or given == "auto":
         return None
@@ -303,11 +311,11 @@ def _dtype(given: Any) -> torch.dtype | None:
         return dtype
     if isinstance(given, str):
         raise ValueError(f"PyTorch has no dtype {given!r}; bfloat16 is one")
-    raise TypeError(f"a dtype is one of PyTorch's, or its name, such as bfloat16, and not {given!r}")
+    raise TypeError(f"dtype must be a dtype of PyTorch, or its name, such as bfloat16, not {given!r}")
 
 
 def _shared_names(module: torch.nn.Module) -> dict[str, str]:
-    """Further names of a parameter -> its first name."""
+    """Each further name of a shared parameter -> its first name."""
     first: dict[int, str] = {}
     shared = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):

@@ -1,4 +1,4 @@
-"""The text pipeline of a run as a tokenizer of Transformers: tokenisation, truecasing and subwords of both sides."""
+"""The text pipeline of a run as a tokenizer for Transformers: tokenisation, truecasing and subwords of both sides."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FILES = {
 
 
 class PosnmtTokenizer(PreTrainedTokenizer):
-    """Text → subwords of the source (of the target: `text_target=`) with `</s>`, and subwords of the target → text.
+    """Encodes text as source subwords, or with `text_target=` as target subwords, and decodes target subwords.
 
-    Symbols such as `</s>` in a text are characters like others.
+    `</s>` is added after the subwords. Symbols such as `</s>` in a text are ordinary characters.
 
     Args:
         settings_file: `text.json` of a saved `TextPipeline`, with its other files beside it.
@@ -113,7 +113,7 @@ class PosnmtTokenizer(PreTrainedTokenizer):
         self._side = self.text.target
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
-        """Write the files of the text pipeline, which have no prefix, since they name each other."""
+        """Write the files of the text pipeline, without the prefix, because the files refer to each other by name."""
         self.text.save(save_directory)
         paths = [Path(save_directory, name) for name in FILES.values()]
         return tuple(str(path) for path in paths if path.exists())

@@ -1,1 +1,1 @@
-"""Checkpoints of other toolkits as runs."""
+"""Import checkpoints of other toolkits as runs."""

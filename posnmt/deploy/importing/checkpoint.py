@@ -1,4 +1,4 @@
-"""The tensors of another toolkit's Transformer, checked one by one and named as posnmt names them.
+"""Read the tensors of another toolkit's Transformer: check each, and give it posnmt's name.
 
 Shapes: d model width, i inner width, V vocabulary entries.
 """
@@ -23,16 +23,18 @@ from posnmt_position.absolute import sinusoids
 OTHER = "check that it is the file that the toolkit wrote"
 
 Linear = tuple[Tensor, Tensor]
-"""Weight and bias, also of a layer normalisation."""
+"""Weight and bias of a linear layer or of a layer normalisation."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a toolkit calls the parts of a layer.
+    """A toolkit's names for the parts of a layer.
 
     Attributes:
-        matrices: of attention: query, key, value, output.
-        cross, cross_norm: of a decoder layer.
+        attention, attention_norm: self-attention, and its normalisation.
+        fc1, fc2, feed_forward_norm: the feed-forward network, and its normalisation.
+        matrices: the matrices of an attention: query, key, value, output.
+        cross, cross_norm: cross-attention of a decoder layer, and its normalisation.
     """
 
     attention: str
@@ -46,19 +48,19 @@ class Names:
 
 
 class Checkpoint:
-    """Tensors by name, each of which is asked for with the shape that it must have.
+    """The tensors of a checkpoint. Each is taken by its name and the shape that it must have.
 
     Args:
-        tensors: by the toolkit's names.
-        path: of their file, for messages.
+        tensors: toolkit's name → tensor.
+        path: their file, for messages.
         width: d.
-        order: [d] the toolkit's feature of the residual stream behind each of ours; None: the same.
+        order: [d] for each of our features of the residual stream, the index of the toolkit's; None: the same.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], path: Path, width: int, order: Tensor | None = None) -> None:
         self.tensors, self.path, self.width = tensors, path, width
         self.order = torch.arange(width) if order is None else order
-        self._asked: set[str] = set()
+        self._taken: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -67,11 +69,11 @@ class Checkpoint:
         """A tensor in float32.
 
         Raises:
-            UserError: it is missing or has another shape or type.
+            UserError: it is missing, or has another shape or type.
         """
         if name not in self.tensors:
             raise UserError(f"the checkpoint has no {name}", self.path, OTHER)
-        self._asked.add(name)
+        self._taken.add(name)
         tensor = self.tensors[name]
         if tensor.shape != shape or not tensor.is_floating_point():
             what = f"{name} is {list(tensor.shape)} of {tensor.dtype}, not {list(shape)} of a floating-point type"
@@ -79,22 +81,22 @@ class Checkpoint:
         return tensor.float()
 
     def refuse_rest(self, ignored: str) -> None:
-        """Check that every tensor was asked for, apart from those whose names match `ignored`.
+        """Check that every tensor was taken, except those whose names match `ignored`.
 
         Raises:
-            UserError: one was not, so that the model computes something else.
+            UserError: a tensor was not taken, so the toolkit's model computes something else.
         """
-        rest = [name for name in self.tensors if name not in self._asked and not re.fullmatch(ignored, name)]
+        rest = [name for name in self.tensors if name not in self._taken and not re.fullmatch(ignored, name)]
         if rest:
             more = f" and {len(rest) - 3} more" * (len(rest) > 3)
-            what = f"the model has parts that posnmt's has not: {', '.join(rest[:3])}{more}"
+            what = f"the model has parts that posnmt's model does not have: {', '.join(rest[:3])}{more}"
             raise UserError(what, self.path, "translate with the toolkit that trained it")
 
     def refuse_other_sinusoids(self, name: str) -> None:
-        """Check that a table of positions [P,..,d], where there is one, has the sinusoids that posnmt computes.
+        """Check that a table of positions [P,..,d], if there is one, has the sinusoids that posnmt computes.
 
         Raises:
-            UserError: it has not.
+            UserError: the table has other values.
         """
         if name not in self.tensors:
             return
@@ -105,15 +107,15 @@ class Checkpoint:
             raise UserError(what, self.path, "translate with the toolkit that trained it")
 
     def table(self, name: str, entries: int) -> Tensor:
-        """[V,d] word embeddings."""
+        """Word embeddings [V,d]."""
         return self.take(name, entries, self.width)[:, self.order]
 
     def reads(self, name: str, outputs: int) -> Linear:
-        """A linear layer [d] -> [outputs] from the residual stream; without a bias its bias is 0."""
+        """A linear layer [d] -> [outputs] that reads the residual stream. A missing bias is 0."""
         return self.take(f"{name}.weight", outputs, self.width)[:, self.order], self._bias(name, outputs)
 
     def writes(self, name: str, inputs: int) -> Linear:
-        """A linear layer [inputs] -> [d] to the residual stream; without a bias its bias is 0."""
+        """A linear layer [inputs] -> [d] that writes to the residual stream. A missing bias is 0."""
         weight = self.take(f"{name}.weight", self.width, inputs)[self.order]
         return weight, self._bias(name, self.width)[self.order]
 
@@ -123,11 +125,11 @@ class Checkpoint:
         return weight, bias
 
     def layer(self, ours: str, theirs: str, names: Names, inner: int) -> dict[str, Tensor]:
-        """The weights of one layer by posnmt's names.
+        """The weights of one layer, with posnmt's names.
 
         Args:
             ours, theirs: the layer's name, such as `encoder.0`, in posnmt and in the toolkit.
-            names: of its parts in the toolkit.
+            names: the toolkit's names for its parts.
             inner: i.
         """
         *reading, output = names.matrices
@@ -150,7 +152,7 @@ class Checkpoint:
         return {f"{ours}.{part}.{kind}": tensor for part, linear in parts.items() for kind, tensor in named(linear)}
 
     def _joined(self, attention: str, matrices: Sequence[str]) -> Linear:
-        """The matrices [d,d] of an attention, one below the other."""
+        """Several matrices [d,d] of an attention as one, stacked vertically."""
         weights, biases = zip(*[self.reads(f"{attention}.{matrix}", self.width) for matrix in matrices], strict=True)
         return torch.cat(weights), torch.cat(biases)
 
@@ -159,12 +161,12 @@ class Checkpoint:
 
 
 def named(linear: Linear) -> list[tuple[str, Tensor]]:
-    """The parameters of a linear layer or a normalisation with their names."""
+    """The weight and the bias of a linear layer or a normalisation, with their names."""
     return list(zip(("weight", "bias"), linear, strict=True))
 
 
 def embeddings(tie: str, source: Tensor, target: Tensor, output: Linear) -> dict[str, Tensor]:
-    """The word embeddings [V,d] and the output projection by posnmt's names; `tie` is `model.tie_embeddings`."""
+    """The word embeddings [V,d] and the output projection with posnmt's names; `tie` is `model.tie_embeddings`."""
     weights = {"source.table.weight": source, "output.bias": output[1]}
     if tie != "all":
         weights["target.table.weight"] = target
@@ -174,10 +176,10 @@ def embeddings(tie: str, source: Tensor, target: Tensor, output: Linear) -> dict
 
 
 def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
-    """The content of a file of `torch.save`: tensors, plain values and objects of the allowed classes, nothing else.
+    """The content of a file of `torch.save`, which may have tensors, plain values and objects of allowed classes only.
 
     Raises:
-        UserError: no such file, another kind of file, or one that holds other classes, whose code would be run.
+        UserError: the file does not exist, is not of this kind, or has objects of other classes, whose code would run.
     """
     existing_file(path, "the checkpoint")
     safe: AbstractContextManager[None] = torch.serialization.safe_globals(list(allowed))
@@ -190,17 +192,17 @@ def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
             raise
         refusal = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Trying to instantiate class (\S+)", str(error))
         if refusal:
-            what = f"the checkpoint holds a {refusal[1] or refusal[2]}, whose code would be run"
-            raise UserError(what, path, "posnmt reads tensors and plain values alone; save it without") from None
-        raise UserError("not a checkpoint that PyTorch wrote, or a damaged one", path, OTHER) from None
+            what = f"the checkpoint has an object of {refusal[1] or refusal[2]}, whose code would run"
+            raise UserError(what, path, "save it with tensors and plain values only") from None
+        raise UserError("the file is not a checkpoint of PyTorch, or is damaged", path, OTHER) from None
 
 
 def tensors_of(tree: Any, path: Path) -> dict[str, Tensor]:
-    """A dictionary of tensors by name.
+    """The tensors in a dictionary, by name.
 
     Raises:
-        UserError: it is none.
+        UserError: `tree` is not a dictionary with names.
     """
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise UserError("not a checkpoint: it holds no weights by name", path, OTHER)
+        raise UserError("not a checkpoint: it has no named weights", path, OTHER)
     return {name: tensor for name, tensor in tree.items() if isinstance(tensor, Tensor)}

@@ -1,4 +1,4 @@
-"""From another toolkit's model to a run folder."""
+"""Write a model of another toolkit as a run folder."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class Imported:
     """A model of another toolkit.
 
     Attributes:
-        model: the `model` section of a configuration; `decode`: settings of search.
+        model: the `model` section of a configuration.
         text: subwords and languages.
-        weights: by posnmt's names.
-        format: the toolkit's, as the command has it.
-        files: that it was read from.
-        marks: of target languages, which are subwords of the source.
-        notes: for the user.
+        weights: posnmt's name → tensor.
+        format: the format's name, as in the command.
+        files: the files that were read.
+        marks: marks of target languages, which are subwords of the source.
+        decode: search settings.
+        notes: sentences for the user.
     """
 
     model: dict[str, Any]
@@ -52,10 +53,10 @@ class Imported:
 def write(imported: Imported, out: Path) -> Run:
     """Write a run folder.
 
-    The configuration names no training text, since that is not known, and one update of training.
+    The configuration names a placeholder for the training text, which is not known, and one update of training.
 
     Raises:
-        UserError: the folder exists, or posnmt has no such model.
+        UserError: the folder exists, posnmt has no such model, or a weight is not finite.
     """
     text = imported.text
     source, target = text.source.words.language, text.target.words.language
@@ -81,7 +82,8 @@ def write(imported: Imported, out: Path) -> Run:
             parameter.copy_(imported.weights[name])
     infinite = [name for name, parameter in parameters.items() if not parameter.isfinite().all()]
     if infinite:
-        raise UserError(f"weights are not finite: {infinite[0]}", imported.files[0], "get the checkpoint again")
+        what = f"{infinite[0]} has values that are not finite"
+        raise UserError(what, imported.files[0], "get the checkpoint again")
     record = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
@@ -100,7 +102,7 @@ def write(imported: Imported, out: Path) -> Run:
 
 
 def _digests(files: Sequence[Path]) -> dict[str, str]:
-    """The SHA-256 of files, by name, or by path where several have one name."""
+    """Name → SHA-256 of files; the path in place of the name if several files have the same name."""
     paths = list(dict.fromkeys(files))
     names = Counter(path.name for path in paths)
     return {path.name if names[path.name] == 1 else str(path): sha256_of(path) for path in paths}

@@ -1,7 +1,8 @@
-"""A Marian model in the format of Hugging Face's Transformers (MarianMTModel), such as those of OPUS-MT.
+"""Import a Marian model in the format of Hugging Face Transformers (MarianMTModel), such as those of OPUS-MT.
 
-Sinusoids have all sines before all cosines there. That is another order of the same features, so the features of the
-residual stream are put into posnmt's order, in every matrix that reads or writes it; the model computes the same.
+In Marian's sinusoids all sines come before all cosines. This is another order of the same features. So the features of
+the residual stream are put into posnmt's order in every matrix that reads or writes it, and the model computes the
+same.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ LAYER = Names(
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 
 LANGUAGE_CODE = re.compile(r">>[^<>]+<<")
-"""A piece of the vocabulary that begins a source and says its target language."""
+"""A piece of the vocabulary that marks the target language at the beginning of a source."""
 
-AGAIN = "check that the folder is whole: it has the files that save_pretrained writes"
+AGAIN = "check that the folder has all files that save_pretrained writes"
 
 
 class Settings(BaseModel):
-    """What `config.json` must say."""
+    """The values in `config.json` that the import needs."""
 
     model_type: Literal["marian"]
     d_model: int = Field(gt=0)
@@ -78,19 +79,20 @@ class Settings(BaseModel):
 
 
 def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
-    """The model in a folder.
+    """Read the model in a folder.
 
     Args:
+        folder: the folder.
         languages: codes of source and target; None: those in the folder.
 
     Raises:
-        UserError: a missing or damaged file, another architecture, or what posnmt's model does not have.
+        UserError: a file is missing or damaged, or posnmt's model cannot compute the same.
     """
     if not folder.is_dir():
-        raise UserError("no such folder", folder, "name a folder that save_pretrained wrote")
+        raise UserError("the folder does not exist", folder, "name a folder that save_pretrained wrote")
     settings = _settings(folder / "config.json")
     sides = [_vocabulary(path, size, settings) for path, size in _vocabulary_sizes(folder, settings).items()]
-    vocabularies = [sides[0], sides[-1]]  # one file stands for both
+    vocabularies = [sides[0], sides[-1]]  # the same one twice if it is shared
     text, notes = _text(folder, vocabularies, languages or _languages(folder))
     path, tensors = _tensors(folder)
     return Imported(
@@ -108,7 +110,7 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
         text=text,
         weights=_weights(Checkpoint(tensors, path, settings.d_model, order(settings.d_model)), settings, vocabularies),
         format=FORMAT,
-        files=[path, *_described_by(folder, settings)],
+        files=[path, *_files(folder, settings)],
         marks=[code for code in _codes(vocabularies[0]) if mark_of(f"{code} x") == code],
         decode=_search(folder),
         notes=notes,
@@ -116,7 +118,7 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
 
 
 def order(width: int) -> Tensor:
-    """[d] Marian's feature behind each of posnmt's: sines are even features here, and the first half there."""
+    """For each feature of posnmt, the index [d] of Marian's. Sines are even features here, and the first half there."""
     return torch.arange(width).view(2, -1).T.flatten()
 
 
@@ -137,16 +139,16 @@ def _settings(path: Path) -> Settings:
     for key in ("attention_heads", "ffn_dim"):
         sides = [getattr(settings, f"{side}_{key}") for side in ("encoder", "decoder")]
         if sides[0] != sides[1]:
-            what = f"{key} of encoder and decoder differ ({sides[0]} and {sides[1]}), and are equal in posnmt's model"
+            what = f"{key} of encoder and decoder differ ({sides[0]} and {sides[1]}), but posnmt's model has one value"
             raise UserError(what, path, "translate with Transformers")
     if settings.d_model % settings.encoder_attention_heads or settings.d_model % 2:
-        what = f"d_model {settings.d_model} is odd, or no multiple of {settings.encoder_attention_heads} heads"
+        what = f"d_model {settings.d_model} is odd, or not a multiple of {settings.encoder_attention_heads} heads"
         raise UserError(what, path, AGAIN)
     return settings
 
 
 def _vocabulary_sizes(folder: Path, settings: Settings) -> dict[Path, int]:
-    """The files of the vocabularies, and their entries."""
+    """The files of the vocabularies → their numbers of entries."""
     shared = settings.share_encoder_decoder_embeddings
     sizes = {"vocab.json": settings.vocab_size} | ({} if shared else {"target_vocab.json": settings.target_size})
     return {folder / name: size for name, size in sizes.items()}
@@ -157,12 +159,13 @@ def _vocabulary(path: Path, size: int, settings: Settings) -> Vocabulary:
     pieces: dict[int, str] = {}
     for piece, number in ids.items():
         if number in pieces or not 0 <= number < size:
-            why = "as another piece" if number in pieces else f"and config.json {size} entries"
+            why = "like another piece" if number in pieces else f"but config.json states {size} entries"
             raise UserError(f"{quoted(piece)} has the id {number}, {why}", path, AGAIN)
         pieces[number] = f"▁{piece}" if LANGUAGE_CODE.fullmatch(piece) else piece
     for symbol in (settings.pad_token_id, settings.eos_token_id, settings.decoder_start_token_id):
         if symbol >= size:
-            raise UserError(f"config.json has the symbol {symbol}, and the vocabulary {size} entries", path, AGAIN)
+            what = f"config.json names the symbol {symbol}, but the vocabulary has {size} entries"
+            raise UserError(what, path, AGAIN)
     if "<unk>" not in ids:
         raise UserError("the vocabulary has no <unk>", path, AGAIN)
     return Vocabulary.of(
@@ -177,25 +180,25 @@ def _vocabulary(path: Path, size: int, settings: Settings) -> Vocabulary:
 def _text(
     folder: Path, vocabularies: Sequence[Vocabulary], languages: tuple[str, str]
 ) -> tuple[TextPipeline, list[str]]:
-    """The text pipeline, and what there is to say about it."""
+    """The text pipeline, and notes for the user."""
     sides, notes = [], []
     for side, vocabulary, language in zip(SIDES, vocabularies, languages, strict=True):
         path = folder / f"{side}.spm"
         codes = [f"▁{code}" for code in _codes(vocabulary)]
         subwords = Subwords(with_symbols(Subwords.load(path).model, codes), vocabulary.pieces)
         if unknown := vocabulary.unknown(subwords):
-            notes.append(f"{unknown:,} pieces of {path.name} are not in the vocabulary: text with them has <unk> there")
+            notes.append(f"{unknown:,} pieces of {path.name} are not in the vocabulary and are read as <unk>")
         sides.append(SideText(Words(language), subwords))
     return TextPipeline(sides[0], sides[1]), notes
 
 
 def _codes(vocabulary: Vocabulary) -> list[str]:
-    """The codes of target languages in a vocabulary, whose pieces have a blank before them."""
+    """The codes of target languages in a vocabulary, without the blank with which their pieces begin."""
     return [piece[1:] for piece in vocabulary.pieces if LANGUAGE_CODE.fullmatch(piece[1:])]
 
 
-def _described_by(folder: Path, settings: Settings) -> list[Path]:
-    """The files that say what the weights are: settings, vocabularies and SentencePiece models."""
+def _files(folder: Path, settings: Settings) -> list[Path]:
+    """The files besides the weights: settings, vocabularies and SentencePiece models."""
     optional = [folder / name for name in ("tokenizer_config.json", "generation_config.json")]
     return [
         folder / "config.json",
@@ -209,12 +212,12 @@ def _languages(folder: Path) -> tuple[str, str]:
     tree = read_json(folder / "tokenizer_config.json") or {}
     source, target = tree.get("source_lang"), tree.get("target_lang")
     if not (isinstance(source, str) and source and isinstance(target, str) and target):
-        raise UserError("the folder does not say its languages", folder, "add --languages, such as en-de")
+        raise UserError("the folder does not name the languages", folder, "add --languages, such as --languages en-de")
     return source, target
 
 
 def _tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """The weights, of the file that Transformers prefers."""
+    """The weights, from the file that Transformers prefers."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         path = folder / name
         if path.exists():
@@ -224,7 +227,7 @@ def _tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
 
 
 def _weights(checkpoint: Checkpoint, settings: Settings, vocabularies: Sequence[Vocabulary]) -> dict[str, Tensor]:
-    """The weights by posnmt's names."""
+    """The weights, with posnmt's names."""
     source, target = _tables(checkpoint, settings)
     tables = [table[each.rows] for table, each in zip((source, target), vocabularies, strict=True)]
     size = settings.target_size
@@ -244,9 +247,9 @@ def _weights(checkpoint: Checkpoint, settings: Settings, vocabularies: Sequence[
 
 
 def _tables(checkpoint: Checkpoint, settings: Settings) -> tuple[Tensor, Tensor]:
-    """[V,d] the source and target embeddings, which may have another name where they are one matrix with others.
+    """The source and target embeddings [V,d]. If they share a matrix, any of its names may be in the file.
 
-    Transformers before 5 has one matrix for both sides also where the output projection is none of it.
+    Before version 5, Transformers shared a matrix between both sides even if the output projection was not tied.
     """
     shared, output = "model.shared.weight", "lm_head.weight"
     source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
@@ -260,7 +263,7 @@ def _tables(checkpoint: Checkpoint, settings: Settings) -> tuple[Tensor, Tensor]
 
 
 def _search(folder: Path) -> dict[str, Any]:
-    """The settings of search that the folder has; Transformers writes them into a file of their own since 4.26."""
+    """The search settings in the folder. Since version 4.26 Transformers writes them to generation_config.json."""
     tree = {**(read_json(folder / "config.json") or {}), **(read_json(folder / "generation_config.json") or {})}
     beam, penalty = tree.get("num_beams", 1), tree.get("length_penalty", 1.0)
     return {

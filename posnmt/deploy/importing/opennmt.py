@@ -1,6 +1,6 @@
-"""A checkpoint of OpenNMT-py 3: a Transformer with sinusoids or with the vectors of Shaw et al. 2018.
+"""Import a checkpoint of OpenNMT-py 3: a Transformer with sinusoids or with the vectors of Shaw et al. 2018.
 
-It is pre-norm, its encoder reads no end of the sentence, and one table of vectors serves keys and values.
+It has pre-norm, its encoder does not read an end symbol, and keys and values share one table of vectors.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ DECODER = Names(
 )  # fmt: skip
 
 LAYERS = {"encoder": ("encoder.transformer", ENCODER), "decoder": ("decoder.transformer_layers", DECODER)}
-"""A side -> the toolkit's names of its layers, and of their parts."""
+"""Side -> the toolkit's names for its layers and for their parts."""
 
 SYMBOLS = ("<blank>", *SPECIAL[1:])
-"""The toolkit's names of our special symbols."""
+"""The toolkit's names for our special symbols."""
 
 ELSEWHERE = "translate with OpenNMT-py"
 
 
 class Options(BaseModel):
-    """The checkpoint's options that decide what the model computes; any other value than these is refused."""
+    """The checkpoint's options that determine what the model computes. Values that a type here lacks are refused."""
 
     model_task: Literal["seq2seq"] = "seq2seq"
     model_type: Literal["text"] = "text"
@@ -78,7 +78,7 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _both_sides(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """`layers` and `hidden_size` set both sides, as in OpenNMT-py; -1 means that they are not set."""
+        """Let `layers` and `hidden_size` set both sides, as in OpenNMT-py, where -1 means that they are not set."""
         filled = dict(options)
         for both, sides in (
             ("layers", ("enc_layers", "dec_layers")),
@@ -97,21 +97,22 @@ class Options(BaseModel):
 
     @property
     def position(self) -> list[dict[str, Any]]:
-        """The schemes of both sides."""
+        """The position schemes, which are the same on both sides."""
         if self.max_relative_positions:
             return [{"scheme": "relative", "distance": self.max_relative_positions}]
         return [{"scheme": "sinusoidal"}] if self.position_encoding else []
 
 
 def read(path: Path, languages: tuple[str, str], subwords: Sequence[Path] | None) -> Imported:
-    """The model in a checkpoint.
+    """Read the model in a checkpoint.
 
     Args:
+        path: the checkpoint.
         languages: codes of source and target.
-        subwords: SentencePiece models of source and target; None: text is already segmented, by blanks.
+        subwords: SentencePiece models of source and target; None: text is already split, with blanks between tokens.
 
     Raises:
-        UserError: not such a checkpoint, or what posnmt's model does not have.
+        UserError: the file is not a checkpoint of OpenNMT-py 3, or posnmt's model cannot compute the same.
     """
     tree = unpickled(path, [Namespace])
     if not isinstance(tree, dict) or not {"opt", "vocab"} <= tree.keys() or not isinstance(tree["opt"], Namespace):
@@ -155,17 +156,18 @@ def _options(tree: dict[str, Any], path: Path) -> Options:
             what if problem["type"] != "missing" else f"the checkpoint has no {key}", path, ELSEWHERE
         ) from None
     if options.position_encoding and options.position_encoding_type != "SinusoidalInterleaved":
-        what = f"posnmt has no positions {options.position_encoding_type!r}, whose frequencies are other ones"
+        what = f"posnmt has no positions {options.position_encoding_type!r}, which have other frequencies"
         raise UserError(what, path, ELSEWHERE)
     if options.enc_hid_size != options.dec_hid_size or options.enc_hid_size % options.heads:
-        raise UserError("the sizes of the model do not fit each other", path, OTHER)
+        what = f"hidden sizes {options.enc_hid_size} and {options.dec_hid_size} differ, or {options.heads} heads do not"
+        raise UserError(f"{what} divide them", path, OTHER)
     return options
 
 
 def _vocabulary(tree: Any, side: str, path: Path) -> Vocabulary:
     tokens = tree.get(side) if isinstance(tree, dict) else None
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise UserError(f"not a checkpoint of OpenNMT-py 3: its vocabulary {side} is no list of tokens", path, OTHER)
+        raise UserError(f"not a checkpoint of OpenNMT-py 3: its vocabulary {side} is not a list of tokens", path, OTHER)
     ids = {token: number for number, token in enumerate(tokens)}
     begin = tree.get("decoder_start_token", SYMBOLS[2])
     symbols = [SYMBOLS[0], SYMBOLS[1], begin, SYMBOLS[3]]
@@ -183,26 +185,24 @@ def _text(
     for index, (vocabulary, language) in enumerate(zip(vocabularies, languages, strict=True)):
         if files is None:
             if any("▁" in piece for piece in vocabulary.pieces):
-                what = "the vocabulary has pieces of SentencePiece"
-                raise UserError(
-                    what, path, "add --source-subwords and --target-subwords, the models that split the text"
-                )
+                what = "the vocabulary has pieces of SentencePiece, but no SentencePiece model is named"
+                raise UserError(what, path, "add --source-subwords and --target-subwords")
             pieces = [*SPECIAL, *(f"▁{piece}" for piece in vocabulary.pieces[len(SPECIAL) :])]
             sides.append(SideText(Words(language), Subwords(blanks_alone(pieces[len(SPECIAL) :]), pieces)))
             continue
         subwords = Subwords(Subwords.load(files[index]).model, vocabulary.pieces)
         if unknown := vocabulary.unknown(subwords):
             name = files[index].name
-            notes.append(f"{unknown:,} pieces of {name} are not in the vocabulary: text with them has <unk> there")
+            notes.append(f"{unknown:,} pieces of {name} are not in the vocabulary and are read as <unk>")
         sides.append(SideText(Words(language), subwords))
     return TextPipeline(sides[0], sides[1]), notes
 
 
 def _tensors(tree: dict[str, Any], path: Path) -> tuple[Path, dict[str, Tensor]]:
-    """The weights, which may be in a file of their own beside the checkpoint."""
+    """The weights, which may be in a separate .safetensors file."""
     if "model" not in tree:
-        beside = path.with_suffix(".safetensors")
-        return beside, read_tensors(beside, described=False)[0]
+        separate = path.with_suffix(".safetensors")
+        return separate, read_tensors(separate, described=False)[0]
     generator = tensors_of(tree.get("generator"), path)
     names = {name: f"generator.{name.removeprefix('0.')}" for name in generator}
     return path, tensors_of(tree["model"], path) | {names[name]: tensor for name, tensor in generator.items()}

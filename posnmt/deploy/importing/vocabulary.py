@@ -1,4 +1,4 @@
-"""Another toolkit's vocabulary in posnmt's order: `<pad>`, `<unk>`, `<s>`, `</s>`, and the rest as it was."""
+"""Another toolkit's vocabulary in posnmt's order: `<pad>`, `<unk>`, `<s>`, `</s>`, then the others in their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """The names of the special symbols, in the order of their ids."""
 
 NEVER = -1e4
-"""Bias of an entry that is never predicted: its probability is 0 in single and half precision, and its logit finite."""
+"""Bias of an entry that is never predicted: its probability is 0 in single and half precision, its logit is finite."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class Vocabulary:
     """A vocabulary in posnmt's order.
 
     Attributes:
-        pieces: by posnmt's id, each once.
-        rows: [V] the toolkit's id of each.
-        doubles: posnmt's ids of special symbols that are another one's entry as well, which is never predicted as they.
+        pieces: the pieces by posnmt's id, all different.
+        rows: [V] the toolkit's id of each piece.
+        doubles: posnmt's ids of special symbols that share an entry of the toolkit with a later one. They are never
+            predicted; the later one is.
     """
 
     pieces: list[str]
@@ -35,7 +36,12 @@ class Vocabulary:
 
     @classmethod
     def of(cls, pieces: Sequence[str], pad: int, unk: int, begin: int, end: int) -> Vocabulary:
-        """From the toolkit's pieces by its ids, and its ids of what pads, is unknown, begins and ends an output."""
+        """Reorder a toolkit's vocabulary.
+
+        Args:
+            pieces: its pieces by its ids.
+            pad, unk, begin, end: its ids of padding, of the unknown symbol, and of the begin and end of an output.
+        """
         special = [pad, unk, begin, end]
         others = [number for number in range(len(pieces)) if number not in special]
         doubles = [ours for ours, theirs in enumerate(special) if theirs in special[ours + 1 :]]
@@ -48,7 +54,7 @@ class Vocabulary:
         return weight[self.rows], bias
 
     def unknown(self, subwords: Subwords) -> int:
-        """The number of pieces that a SentencePiece model splits text into and the vocabulary does not have."""
+        """The number of pieces that a SentencePiece model can produce and the vocabulary does not have."""
         model = _proto(subwords.model)
         kinds = model.SentencePiece
         splits = (kinds.NORMAL, kinds.USER_DEFINED, kinds.BYTE)
@@ -56,7 +62,7 @@ class Vocabulary:
 
 
 def with_symbols(model: bytes, symbols: Iterable[str]) -> bytes:
-    """A SentencePiece model that keeps some symbols whole at the beginning of a word."""
+    """Change a SentencePiece model so that it never splits some symbols at the beginning of a word."""
     tree = _proto(model)
     own = {piece.piece for piece in tree.pieces}
     for symbol in symbols:
@@ -66,7 +72,7 @@ def with_symbols(model: bytes, symbols: Iterable[str]) -> bytes:
 
 
 def blanks_alone(pieces: Sequence[str]) -> bytes:
-    """A SentencePiece model that splits text at its blanks and changes nothing; its pieces are words behind `▁`."""
+    """A SentencePiece model that splits text at blanks and changes nothing. Its pieces are `▁` and a word."""
     proto = _classes()
     tree = proto.ModelProto()
     kinds = proto.ModelProto.SentencePiece
@@ -80,7 +86,7 @@ def blanks_alone(pieces: Sequence[str]) -> bytes:
 
 
 def settings(subwords: Subwords) -> dict[str, Any]:
-    """The `subword` section of a configuration for a SentencePiece model, as far as it can say."""
+    """The part of a configuration's `subword` section that a SentencePiece model determines."""
     tree = _proto(subwords.model)
     bpe = tree.trainer_spec.model_type == type(tree.trainer_spec).BPE
     rule = tree.normalizer_spec.name
@@ -96,10 +102,10 @@ def _proto(model: bytes) -> Any:
 
 
 def _classes() -> Any:
-    """The classes of SentencePiece's files, which protobuf makes when they are imported.
+    """The protobuf classes of SentencePiece's files.
 
     Raises:
-        UserError: protobuf is not installed; translating does not need it.
+        UserError: protobuf is not installed. Only importing a checkpoint needs it.
     """
     try:
         from sentencepiece import sentencepiece_model_pb2
@@ -109,7 +115,7 @@ def _classes() -> Any:
 
 
 def _distinct(pieces: Iterable[str]) -> list[str]:
-    """The pieces, those that occurred before with marks behind them: a `<s>` that is not ours becomes `<s>'`."""
+    """Make pieces distinct by adding `'` to those that occurred before: a `<s>` that is not ours becomes `<s>'`."""
     seen: dict[str, None] = {}
     for piece in pieces:
         while piece in seen:

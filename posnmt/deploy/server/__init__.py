@@ -1,1 +1,1 @@
-"""An HTTP server for trained models, with the interfaces of LibreTranslate and DeepL and one of its own."""
+"""An HTTP server for trained models with three interfaces: LibreTranslate's, DeepL's, and posnmt's own."""

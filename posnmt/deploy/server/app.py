@@ -1,4 +1,4 @@
-"""The application: the interfaces, the limits around them, and the models' threads behind them."""
+"""The application: it joins the interfaces, the limits of requests, and the threads of the models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from posnmt.deploy.server.service import WARNING, Service
 from posnmt.deploy.server.sites import Sites
 
 STOP_SECONDS = 5
-"""Seconds in which a thread ends the batch at work when nobody waits for it any more."""
+"""Seconds to wait at the end for a thread to finish its batch."""
 
 
 def application(service: Service, metrics: Metrics) -> FastAPI:
@@ -65,7 +65,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
 
     @app.exception_handler(Exception)
     async def fault(request: Request, error: Exception) -> JSONResponse:
-        return refusal_response(request.url.path, Refusal(500, "the server has a fault, and its log has the details"))
+        return refusal_response(request.url.path, Refusal(500, "internal error of the server; its log has the details"))
 
     paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
     app.add_middleware(Sites, hosts=service.settings.hosts, origins=service.settings.origins)

@@ -1,4 +1,4 @@
-"""The bodies of requests: read whole, within limits of size and time, before anything else happens."""
+"""Read the bodies of requests completely, within limits of size and time, before anything else is done."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from posnmt.deploy.server.settings import Settings
 
 DISCARDED = 64
-"""A body above the limit is read on, and discarded, up to so many times the limit: who sends reads no answer."""
+"""A body above the limit is read and discarded up to this multiple of it: a client that sends reads no answer."""
 
 
 class Bodies:
     """Middleware that refuses bodies that are too large (413), too slow (408), or too many at a time (503).
 
-    It counts answers, by the paths of `paths`; all others are `other`.
+    It also counts answers by path; paths that are not in `paths` count as `other`.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]) -> None:
@@ -47,7 +47,7 @@ class Bodies:
         try:
             if await self._read(receive, body):
                 await self.app(scope, _replayed(b"".join(body), receive), counted)
-        except asyncio.CancelledError:  # by uvicorn, when the time of grace is over
+        except asyncio.CancelledError:  # uvicorn cancels requests at the end of the grace period
             stopping = Refusal(503, "the server is being stopped")
             await refusal_response(scope["path"], stopping)(scope, receive, counted)
         except Refusal as refusal:
@@ -56,10 +56,10 @@ class Bodies:
             self._buffered -= sum(map(len, body))
 
     async def _read(self, receive: Receive, body: list[bytes]) -> bool:
-        """Read a body into a list of chunks; False if the client has gone.
+        """Read a body into a list of chunks. Return False if the client has disconnected.
 
         Raises:
-            Refusal: a limit is passed.
+            Refusal: the body exceeds a limit.
         """
         limit, size = self.settings.request_bytes, 0
         try:
@@ -74,7 +74,7 @@ class Bodies:
                         body.append(chunk)
                         self._buffered += len(chunk)
                     if self._buffered > self.settings.buffered_bytes:
-                        what = "the server reads as many requests as it can; send this one again"
+                        what = "the server is busy reading other requests; send this one again"
                         raise Refusal(503, what, {"Retry-After": "1", "Connection": "close"})
                     if not message.get("more_body") or size > DISCARDED * limit:
                         break
@@ -88,7 +88,7 @@ class Bodies:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A channel that has a body that was read, and then what the client does, such as going away."""
+    """A channel that first delivers a body that was read, then further messages of the client, such as disconnects."""
     messages: deque[Message] = deque([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replay() -> Message:

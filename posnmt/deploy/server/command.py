@@ -26,20 +26,20 @@ from posnmt.deploy.server.settings import Settings
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it accepts requests, and ends by a signal without passing it on."""
+    """uvicorn's server, extended: it reports when it accepts requests, and a signal ends it but not the process."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self.ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
+        """Start, and then call `ready`."""
         await super().startup(sockets)
         self.ready()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The first signal stops accepting and lets accepted requests end; a second SIGINT does not wait for them."""
+        """On the first signal accept no more requests and finish accepted ones; on a second SIGINT stop at once."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -64,13 +64,14 @@ def serve(
 
     Args:
         folders, languages: see `models.choices`.
-        host, port: where to listen; port 0: any that is free.
+        host, port: the address to listen on; port 0: any free port.
         keys: a file of API keys.
         engine, checkpoint, search: see `models.load`.
-        print_address: is given the address as soon as requests are accepted.
+        settings: limits of the server.
+        print_address: called with the address when the server accepts requests.
 
     Raises:
-        UserError: see `models`; an address that cannot be used, or a file without keys.
+        UserError: the address cannot be used, the file has no keys, or `models.choices` or `models.load` raise it.
     """
     chosen, known, metrics = choices(folders, languages), Keys.read(keys), Metrics()
     with listening(host, port) as listener:
@@ -79,7 +80,7 @@ def serve(
         for line in described(models):
             _say(line)
         if not known and not is_loopback(listener):
-            _say(f"warning: everybody who reaches {host} may translate; --keys FILE or {VARIABLE} asks for API keys")
+            _say(f"warning: everybody who reaches {host} can translate; set API keys by --keys FILE or {VARIABLE}")
         _allow_connections()
         config = uvicorn.Config(
             application(Service(Models(models), known, settings), metrics),
@@ -93,7 +94,7 @@ def serve(
             server_header=False,
             proxy_headers=settings.behind_proxy,
             forwarded_allow_ips=["127.0.0.1", "::1"],
-            timeout_keep_alive=math.ceil(settings.read_seconds) + 1,  # `patient` is earlier
+            timeout_keep_alive=math.ceil(settings.read_seconds) + 1,  # later than the limit of `patient`
             timeout_graceful_shutdown=settings.grace,
         )
         Server(config, lambda: print_address(address(listener))).run([listener])
@@ -104,13 +105,13 @@ def _say(line: str) -> None:
 
 
 def described(models: Sequence[Model]) -> Iterator[str]:
-    """A line for each model, and a note where languages do not decide between two."""
+    """A line for each model, and a note if two models have the same languages."""
     pairs: dict[tuple[str, str], str] = {}
     for model in models:
         yield f"{model.name}: {model.source} to {model.target}, {model.engine.name}"
         first = pairs.setdefault((model.source, model.target), model.name)
         if first != model.name:
-            yield f"note: requests for {model.source} to {model.target} go to {first}, others name {model.name}"
+            yield f"note: {model.source} to {model.target} is translated by {first} unless requests name {model.name}"
 
 
 @contextlib.contextmanager
@@ -124,32 +125,32 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:  # idna refuses empty and long labels
         reason = error.strerror if isinstance(error, OSError) else "not a host name"
-        raise UserError(f"this host has no address: {reason}", host, "choose another --host") from None
+        raise UserError(f"the host has no address: {reason}", host, "choose another --host") from None
     with socket.socket(family, kind, protocol) as listener:
-        if sys.platform != "win32":  # where it would let two servers share a port
+        if sys.platform != "win32":  # on Windows it would let two servers share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(place)
             listener.listen()
         except OSError as error:
-            what = f"this address cannot be served: {error.strerror}"
+            what = f"cannot listen on this address: {error.strerror}"
             raise UserError(what, f"{host}:{port}", "choose another --port or --host") from None
         yield listener
 
 
 def address(listener: socket.socket) -> str:
-    """The address of a socket for browsers."""
+    """The URL of a socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(listener: socket.socket) -> bool:
-    """Whether only this machine reaches a socket."""
+    """Whether only this machine can reach a socket."""
     return ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _allow_connections() -> None:
-    """Let this process have as many open connections as the system allows."""
+    """Raise this process's limit of open connections to the maximum of the system."""
     with contextlib.suppress(ImportError, ValueError, OSError):  # Windows, or a limit that cannot be raised
         import resource
 

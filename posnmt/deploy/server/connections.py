@@ -1,4 +1,4 @@
-"""Connections whose clients neither send nor read: closed after some time, so that they use up nothing."""
+"""Close connections whose clients neither send nor read, so that they do not use up resources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 def patient(seconds: float) -> type[H11Protocol]:
-    """A protocol that closes connections whose clients neither send nor read for so many seconds.
+    """A protocol class that closes connections whose clients neither send nor read for a time.
 
-    Between requests, a whole head has to arrive within them; an answer may take longer as long as some of it is read.
+    The head of a request must arrive completely within the time. An answer may take longer, as long as the client reads
+    some of it within the time.
+
+    Args:
+        seconds: the time.
     """
 
     class Connection(H11Protocol):
@@ -34,7 +38,7 @@ def patient(seconds: float) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _watch(self) -> None:
-            """Time the client while there is no request."""
+            """Start the timer if no request is being answered."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._cancel()
             elif self._timer is None:
@@ -55,6 +59,6 @@ def patient(seconds: float) -> type[H11Protocol]:
             if 0 < self._size() < before:
                 self._watch()
             elif self.transport is not None:
-                self.transport.abort()  # a client that does not read would keep a closed connection
+                self.transport.abort()  # close() would wait until the client has read everything
 
     return Connection

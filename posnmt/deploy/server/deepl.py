@@ -14,12 +14,12 @@ from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, warning_header
 
 UNLIMITED = 1_000_000_000_000
-"""The character limit that DeepL states where there is none."""
+"""The character limit that DeepL states for accounts without a limit."""
 
 REFUSED = (
     "glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions", "tag_handling",
 )  # fmt: skip
-"""Fields that change the translation in a way that is not possible here; hints, such as `context`, have no effect."""
+"""Fields whose effect on the translation is not possible here. Other fields, such as `context`, are ignored."""
 
 
 class Query(Body):
@@ -29,23 +29,23 @@ class Query(Body):
 
     text: str | list[str] = Field(description="the text, or a list of texts")
     target_lang: str = Field(description="language code")
-    source_lang: str | None = Field(None, description="language code; left out: it is detected")
+    source_lang: str | None = Field(None, description="language code; default: it is detected")
     split_sentences: str | int | bool = Field(
-        "1", description="`0`: each line whole; otherwise as the server was started"
+        "1", description="`0`: lines are not split into sentences; otherwise as the server was started"
     )
     formality: str = Field("default", description="`default`, `prefer_more` or `prefer_less`, which have no effect")
     auth_key: str | None = Field(None, description="in place of the header Authorization: DeepL-Auth-Key KEY")
 
 
 class LanguagesQuery(Body):
-    """Which languages to list."""
+    """A choice of languages to list."""
 
     type: str = Field("source", pattern="^(source|target)$")
     auth_key: str | None = None
 
 
 class UsageQuery(Body):
-    """Whose usage."""
+    """The key whose usage is requested."""
 
     auth_key: str | None = None
 
@@ -67,7 +67,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
     async def translate_text(request: Request) -> JSONResponse:
-        """Translate texts, sentence by sentence; line ends stay."""
+        """Translate texts sentence by sentence. Line ends stay."""
         query = await read(request, Query)
         client = service.client(request, query.auth_key)
         unsupported = [name for name in REFUSED if (query.model_extra or {}).get(name)]
@@ -93,7 +93,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/languages", responses=ERRORS)
     async def list_languages(request: Request) -> list[dict[str, Any]]:
-        """The source or the target languages."""
+        """List the source languages or the target languages."""
         query = await read(request, LanguagesQuery)
         service.client(request, query.auth_key)
         codes = service.models.sources if query.type == "source" else service.models.targets
@@ -102,7 +102,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/usage", responses=ERRORS)
     async def usage(request: Request) -> dict[str, int]:
-        """Characters translated since the start: for this key, or for everybody where there are no keys."""
+        """Count the characters translated since the start for this key, or for all clients if there are no keys."""
         query = await read(request, UsageQuery)
         client = service.client(request, query.auth_key)
         return {"character_count": service.used(client), "character_limit": UNLIMITED}

@@ -1,4 +1,4 @@
-"""The fields of a request, from a form or from JSON, checked."""
+"""Read and check the fields of a request, from a form or from JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
-import python_multipart  # noqa: F401  missed now, and not when the first form comes
+import python_multipart  # noqa: F401  so that its absence is noticed at the start, not at the first form
 from fastapi import Request
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 from starlette.exceptions import HTTPException
@@ -36,14 +36,14 @@ class Body(BaseModel):
 Fields = TypeVar("Fields", bound=Body)
 
 MOST_FIELDS = 1000
-"""Fields of a form, at most; Starlette has the same limit for forms in parts."""
+"""Most fields of a form. Starlette has the same limit for multipart forms."""
 
 
 async def read(request: Request, model: type[Fields]) -> Fields:
-    """The fields of a request: those of its body, and of its address for those that the body does not have.
+    """The fields of a request, from its body and its URL. If both have a field, the body's is used.
 
     Raises:
-        Refusal: a body that is none, or a field that is missing, wrong, or unknown where the model forbids others.
+        Refusal: the body cannot be read, or a field is missing, wrong, or unknown to a model that forbids others.
     """
     values = {**_values(request.query_params.multi_items()), **await _body(request)}
     try:
@@ -53,7 +53,7 @@ async def read(request: Request, model: type[Fields]) -> Fields:
         name = str(problem["loc"][0]) if problem["loc"] else "body"
         if problem["type"] == "extra_forbidden":
             known = ", ".join(model.model_fields)
-            raise Refusal(400, f"Invalid request: no field is called {quoted(name)}; there are: {known}") from None
+            raise Refusal(400, f"Invalid request: no field is called {quoted(name)}; choose from: {known}") from None
         raise Refusal(400, f"Invalid request: {name}: {problem['msg'].removeprefix('Value error, ').lower()}") from None
 
 
@@ -76,17 +76,17 @@ async def _body(request: Request) -> dict[str, Any]:
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"Invalid request: the body is no JSON: {error}") from None
+        raise Refusal(400, f"Invalid request: the body is not JSON: {error}") from None
     if not isinstance(tree, dict):
-        raise Refusal(400, "Invalid request: the body is no JSON object")
+        raise Refusal(400, "Invalid request: the body is not a JSON object")
     return tree
 
 
 def _form(body: bytes) -> list[tuple[str, str]]:
-    """The fields of a form; `curl -d` sends a text's bytes as they are, which Starlette would read as Latin-1.
+    """The fields of a form, read as UTF-8, which `curl -d` sends. Starlette would read it as Latin-1.
 
     Raises:
-        Refusal: it is not UTF-8, or has too many fields.
+        Refusal: the form is not UTF-8, or has too many fields.
     """
     try:
         return parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
@@ -97,7 +97,7 @@ def _form(body: bytes) -> list[tuple[str, str]]:
 
 
 def _values(items: list[tuple[str, str]]) -> dict[str, Any]:
-    """Fields by name; those that occur several times are lists."""
+    """Name → value; a list of values if the field occurs several times."""
     values: dict[str, list[str]] = {}
     for name, value in items:
         values.setdefault(name, []).append(value)

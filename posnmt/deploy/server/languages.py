@@ -1,4 +1,4 @@
-"""Languages by code: their names, their scripts, and which of them a text is in."""
+"""Names and scripts of languages, and the detection of a text's language."""
 
 from __future__ import annotations
 
@@ -43,70 +43,70 @@ LANGUAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "uk": ("Ukrainian", CYRILLIC), "ur": ("Urdu", ARABIC), "uz": ("Uzbek", LATIN), "vi": ("Vietnamese", LATIN),
     "yi": ("Yiddish", ("HEBREW",)), "zh": ("Chinese", HAN),
 }  # fmt: skip
-"""Code → English name, and scripts by the first word of their characters' names."""
+"""Code → English name, and scripts, each by the first word of Unicode's names of its characters."""
 
 
 OTHER_SCRIPTS = {
     "ba": CYRILLIC, "gom": INDIC, "grc": ("GREEK",), "hbo": ("HEBREW",), "or": ("ORIYA",), "sa": INDIC, "sdh": ARABIC,
     "tt": CYRILLIC, "ug": ARABIC, "uzs": ARABIC,
 }  # fmt: skip
-"""Scripts of languages that py3langid knows besides those; it knows the others in Latin script."""
+"""Scripts of further languages that py3langid knows. Its other languages are in Latin script."""
 
 ONE_LANGUAGE = {"ary": "ar", "arz": "ar", "nb": "no", "wuu": "zh", "yue": "zh"}
-"""Codes of py3langid or of models -> the code of py3langid for the same written language."""
+"""Code of py3langid or of a model -> py3langid's code for the same written language."""
 
 NO_LANGUAGE = "zxx"
-"""py3langid's code of text that is none, such as numbers and addresses."""
+"""py3langid's code for text that is in no language, such as numbers and addresses."""
 
 READ = 10_000
-"""Characters at the beginning of a text by which its language is detected."""
+"""Number of characters, from the beginning of a text, by which its language is detected."""
 
 CLEAR = 0.9
-"""The probability from which on a text is clearly in a language; docs/serve.md has how often that is wrong."""
+"""A text is clearly in a language if its probability is at least this. docs/serve.md states how often that is wrong."""
 
 ALIKE = 0.1
-"""How much smaller the share of letters in a language's script may be than that of another language's."""
+"""A language is possible if the share of letters in its script is less than that of the best by at most this."""
 
 
 SCRIPTS = {"CANADIAN": "Canadian Aboriginal", "CJK": "Han", "EGYPTIAN": "hieroglyphic"}
-"""Names of scripts that are others than the first word of their characters' names."""
+"""First word of characters' names → name of their script, if it is another."""
 
 
 class Undecided(Exception):
-    """Which of some languages a text is in cannot be told; the message says why, and what to do."""
+    """The language of a text cannot be determined. The message states why and what to do."""
 
 
 def language_name(code: str) -> str:
-    """The English name of a language; its code where it is not in the list."""
+    """The English name of a language; its code if the name is not known."""
     known = LANGUAGES.get(base_code(code))
     return known[0] if known else code
 
 
-def match(asked: str, codes: Iterable[str]) -> str | None:
-    """The code that is asked for, in any case; otherwise the first of the same language: `en` for `EN-US`."""
-    listed, plain = list(codes), asked.replace("_", "-").lower()
+def match(requested: str, codes: Iterable[str]) -> str | None:
+    """The code that equals the requested one, ignoring case; else the first of the same language: `en` for `EN-US`."""
+    listed, plain = list(codes), requested.replace("_", "-").lower()
     same = [code for code in listed if code.replace("_", "-").lower() == plain]
-    return next(iter(same + [code for code in listed if base_code(code) == base_code(asked)]), None)
+    return next(iter(same + [code for code in listed if base_code(code) == base_code(requested)]), None)
 
 
 def scripts_of(text: str) -> Counter[str]:
-    """The number of letters in each script, by the first word of their names."""
+    """Script → number of letters; scripts are called by the first word of the letters' Unicode names."""
     return Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text if each.isalpha())
 
 
 def detect(text: str) -> dict[str, float]:
-    """The languages that a text can be in, with their probabilities, most probable first.
+    """The possible languages of a text with their probabilities, most probable first.
 
-    py3langid tells them apart, among those that are written in the scripts of the text. The probabilities add up to 1,
-    or to less where the text may be none. A text without letters can be in no language, and neither can one of which
-    most letters are in a script that no known language has.
+    py3langid decides among the languages that are written in the text's scripts. The probabilities add up to 1, or to
+    less if the text may be in no language. The result is empty for a text without letters, and for one whose letters
+    are mostly in a script that no known language has.
     """
     text = _plain(text)
     scripts = scripts_of(text)
     if not scripts:
         return {}
     of_language = {**OTHER_SCRIPTS, **{code: written for code, (_, written) in LANGUAGES.items()}}
-    shares = {  # Japanese mixes its scripts, Serbian has one or the other
+    shares = {  # Japanese mixes its scripts; Serbian uses one or the other
         code: (sum if code == "ja" else max)(scripts[script] for script in written)
         for code, written in of_language.items()
     }
@@ -123,11 +123,11 @@ def detect(text: str) -> dict[str, float]:
 
 
 def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
-    """The one of some languages that a text is most probably in, with its probability among all languages.
+    """The most probable language of a text among some, with its probability among all languages.
 
     Raises:
-        Undecided: the text is clearly in another language or script, or it has no letters and there are several
-            languages.
+        Undecided: the text is clearly in another language or script; or it has no letters, or a language that the
+            detector does not know, and there are several to choose from.
     """
     known = {code: ONE_LANGUAGE.get(base_code(code), base_code(code)) for code in codes}
     detected = detect(text)
@@ -150,7 +150,7 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
 
 
 def _plain(text: str) -> str:
-    """The part of a text that is looked at, its letters in their usual forms: full-width ones as all others."""
+    """The beginning of a text for detection, with letters in their usual forms, such as narrow for full-width ones."""
     return unicodedata.normalize("NFKC", text[:READ])
 
 
@@ -159,12 +159,12 @@ def _undetected(reason: str) -> Undecided:
 
 
 def _in_another(other: str, scripts: Counter[str], of_other_script: bool, codes: list[str]) -> Undecided:
-    """A refusal that names the text's language where it is clear, and else its script.
+    """An error that names the text's language if it is clear, and else its script.
 
     Args:
-        other: the code of the text's language; empty where it is not clear.
-        scripts: of the text.
-        of_other_script: whether none of the languages to choose from is written in them.
+        other: the code of the text's language; empty if it is not clear.
+        scripts: the text's scripts.
+        of_other_script: whether none of the languages to choose from is written in these scripts.
         codes: the languages to choose from.
     """
     listed = " or ".join(codes)
@@ -175,12 +175,12 @@ def _in_another(other: str, scripts: Counter[str], of_other_script: bool, codes:
         what = f"the text is in {SCRIPTS.get(script, script.capitalize())} script, which is not that of {listed}"
     else:
         what = f"the text is in a language with the code {other}, not in {listed}"
-    return Undecided(f"{what}; name the source language to translate it all the same")
+    return Undecided(f"{what}; name the source language to translate it anyway")
 
 
 @cache
 def identifier() -> LanguageIdentifier:
-    """py3langid with its own model, which takes a third of a second to load."""
+    """py3langid with its own model. Loading takes a third of a second."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

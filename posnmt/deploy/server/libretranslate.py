@@ -15,13 +15,13 @@ from posnmt.deploy.server.service import Service, warning_header
 
 
 class Query(Body):
-    """A text or texts to translate."""
+    """One text or several to translate."""
 
     q: str | list[str] = Field(description="the text, or a list of texts")
     source: str = Field(description="language code, or `auto`")
     target: str = Field(description="language code")
     format: str = Field("text", description="`text`")
-    alternatives: int = Field(0, ge=0, description="other translations of each text")
+    alternatives: int = Field(0, ge=0, description="number of other translations of each text")
     api_key: str | None = None
 
 
@@ -39,7 +39,7 @@ class ErrorBody(BaseModel):
 
 
 LEAST = 0.05
-"""The least probability of a language in an answer of /detect."""
+"""Smallest probability of a language in an answer of /detect."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody} for status in (400, 403, 408, 413, 429, 500, 503, 504)
@@ -52,7 +52,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
     async def translate(request: Request) -> JSONResponse:
-        """Translate one text or several, sentence by sentence; line ends stay."""
+        """Translate one text or several sentence by sentence. Line ends stay."""
         query = await read(request, Query)
         client = service.client(request, query.api_key)
         if query.format != "text":
@@ -73,7 +73,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/languages")
     async def languages() -> list[dict[str, Any]]:
-        """The source languages, each with the languages that it is translated into."""
+        """List the source languages, each with its target languages."""
         return [
             {"code": code, "name": language_name(code), "targets": service.models.targets_of(code)}
             for code in service.models.sources
@@ -81,9 +81,9 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/detect", responses=ERRORS, openapi_extra=body_of(DetectQuery))
     async def detect_language(request: Request) -> list[dict[str, Any]]:
-        """Tell which languages a text may be in, most probable first: those with a confidence of at least 5 percent.
+        """List the possible languages of a text, most probable first, if their confidence is at least 5 percent.
 
-        A language that is a source here has the code that it has here.
+        If a language is one of the server's source languages, its code is the server's.
         """
         query = await read(request, DetectQuery)
         service.client(request, query.api_key)
@@ -92,9 +92,9 @@ def routes(service: Service) -> APIRouter:
             {"confidence": round(100 * share, 1), "language": code} for code, share in shares.items() if share >= LEAST
         ]
 
-    @router.get("/health", responses={503: {"description": "a thread that translates has ended"}})
+    @router.get("/health", responses={503: {"description": "a translating thread has ended"}})
     async def health() -> JSONResponse:
-        """Whether the server can translate."""
+        """State whether the server can translate."""
         alive = all(model.worker.is_alive() for model in service.models.all)
         return JSONResponse({"status": "ok" if alive else "error"}, 200 if alive else 503)
 

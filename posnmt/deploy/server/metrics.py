@@ -1,4 +1,4 @@
-"""Figures of a server for Prometheus."""
+"""Metrics of a server for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters of requests and translations, in a registry of their own."""
+    """Counters of requests and translations, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -22,16 +22,16 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         each: dict[str, Any] = {"registry": self.registry, "namespace": "posnmt"}
         self.requests = Counter("requests", "answers by path and status", ["path", "status"], **each)
-        self.seconds = Histogram("request_seconds", "from head to answer", ["path"], buckets=SECONDS, **each)
+        self.seconds = Histogram("request_seconds", "from head of request to answer", ["path"], buckets=SECONDS, **each)
         self.lines = Counter("lines", "lines translated", ["model"], **each)
         self.characters = Counter("characters", "characters of lines translated", ["model"], **each)
         self.batch_lines = Histogram("batch_lines", "lines translated together", ["model"], buckets=LINES, **each)
-        self.batch_seconds = Histogram("batch_seconds", "of a batch", ["model"], buckets=SECONDS, **each)
+        self.batch_seconds = Histogram("batch_seconds", "seconds of a batch", ["model"], buckets=SECONDS, **each)
         self.queued = Gauge("queue_characters", "characters accepted and not yet translated", ["model"], **each)
         self.waiting = Gauge("queue_requests", "requests with lines that wait", ["model"], **each)
 
     def observe(self, model: str, queue: Queue) -> Callable[[Batch, float], None]:
-        """A function that counts the batches of a model."""
+        """Register a model's queue, and return a function that counts its batches."""
         self.queued.labels(model).set_function(lambda: queue.size)
         self.waiting.labels(model).set_function(lambda: queue.jobs)
 

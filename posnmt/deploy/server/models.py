@@ -1,4 +1,4 @@
-"""The models of a server: each with its languages, its queue and its thread."""
+"""The models of a server. Each has languages, a queue and a thread."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from posnmt.translate.options import EVERYTHING, refuse_unserved
 
 @dataclass(frozen=True)
 class Choice:
-    """A model that is to be served.
+    """A model to load and serve.
 
     Attributes:
-        name: by which requests choose it.
-        folder: a run, or what `posnmt export` wrote for CTranslate2.
+        name: the name by which requests choose it.
+        folder: a run, or a folder that `posnmt export` wrote for CTranslate2.
         languages: codes of source and target; None: those of the run.
     """
 
@@ -41,15 +41,15 @@ class Choice:
 
 
 def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
-    """What the command line asks for.
+    """The models that the command line names.
 
     Args:
-        models: `FOLDER` or `NAME=FOLDER`; without a name, the folder's.
+        models: `FOLDER` or `NAME=FOLDER`; the default name is the folder's.
         languages: `SOURCE-TARGET` for a single model, `NAME=SOURCE-TARGET` for one of several; with a colon in place of
             the hyphen, codes may have hyphens.
 
     Raises:
-        UserError: two models of one name, or languages that belong to none.
+        UserError: two models have the same name, or languages are malformed or name no model.
     """
     named = named_folders(models, "models")
     pairs: dict[str, tuple[str, str]] = {}
@@ -61,8 +61,8 @@ def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
             raise UserError(which, f"--languages {each}", f"write NAME={pair}, with one of {', '.join(named)}")
         codes = pair.split(":") if ":" in pair else pair.split("-")
         if len(codes) != 2 or not all(map(is_code, codes)):
-            todo = "for example en-de, or pt-BR:en; of a model for several, name the language of a mark: fr for >>fr<<"
-            raise UserError("languages are SOURCE-TARGET", f"--languages {each}", todo)
+            todo = "for example en-de or pt-BR:en; for a multilingual model, the language of a mark: fr for >>fr<<"
+            raise UserError("languages must have the form SOURCE-TARGET", f"--languages {each}", todo)
         pairs[name] = (codes[0], codes[1])
     return [Choice(name, folder, pairs.get(name)) for name, folder in named.items()]
 
@@ -72,8 +72,14 @@ class Model:
     """A model that is served.
 
     Attributes:
-        trained: shortest and longest training sentences of each side, in subwords, if recorded.
-        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
+        name: the name by which requests choose it.
+        source, target: codes of its languages.
+        system: the named system; None if the run names none.
+        trained: the shortest and longest training sentences of each side, in subwords, if recorded.
+        sentences_per_line: for each side, the shares of training lines with at least 1, 2, … sentences, if recorded.
+        engine: the program that computes.
+        decode: search settings.
+        queue, worker: accepted lines, and the thread that translates them.
     """
 
     name: str
@@ -91,28 +97,31 @@ class Model:
 def load(
     choice: Choice, engine: str | None, checkpoint: str, search: dict[str, Any], settings: Settings, metrics: Metrics
 ) -> Model:
-    """Load a model; its thread waits to be started.
+    """Load a model, without starting its thread.
 
     Args:
-        engine: `torch`, `ctranslate2` or `auto`; None: what the folder is made for.
+        choice: the model.
+        engine: `torch`, `ctranslate2` or `auto`; None: the engine of the folder.
         checkpoint: see `Run.weights`.
         search: settings of `decode` that override the run's, and `precision`.
+        settings: limits of the server.
+        metrics: counters of the server.
 
     Raises:
-        UserError: no such folder, an engine that cannot translate with it or has not its settings of search, a run that
-            draws translations, or a model for several languages that is to translate into none of them.
+        UserError: the folder does not exist, the engine cannot translate with it or does not serve its search settings,
+            the run samples translations, or a multilingual model has no mark for the target language.
     """
     folder = choice.folder
     engine = choose_engine(engine, [folder], search.get("precision"))
-    alone = {**search, "join": 1}  # a batch has lines of several requests
+    search = {**search, "join": 1}  # lines of a batch may belong to different requests
     if is_exported(folder):
         about = open_folder(folder, "ctranslate2")[0].model_dump()
     else:
         about = describe(Run.open(folder), checkpoint)
-    who = "a server, where a line's number, which decides what is drawn for it, depends on other requests"
+    who = "a server: samples depend on a line's number, which depends on other requests there"
     todo = f"leave it out of {folder}/config.yaml"
     refuse_unserved(who, EVERYTHING - {"sampling"}, Decode.model_validate(about["decode"]), todo=todo)
-    chosen = choose(engine, [folder], checkpoint, alone)
+    chosen = choose(engine, [folder], checkpoint, search)
     loaded, marks, decode = chosen.load(), list(chosen.marks()), chosen.decode
     queue = Queue(settings.queue_characters, settings.timeout / 2, settings.batch_characters)
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])
@@ -124,7 +133,7 @@ def load(
 
 
 class Models:
-    """The models of a server, by name and by languages; of two for the same languages, the first counts."""
+    """The models of a server, found by name or by languages. If two have the same languages, the first is found."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         self.all = list(models)
@@ -132,20 +141,20 @@ class Models:
 
     @property
     def sources(self) -> list[str]:
-        """The source languages, each once."""
+        """The source languages, without duplicates."""
         return list(dict.fromkeys(model.source for model in self.all))
 
     @property
     def targets(self) -> list[str]:
-        """The target languages, each once."""
+        """The target languages, without duplicates."""
         return list(dict.fromkeys(model.target for model in self.all))
 
     def sources_of(self, target: str) -> list[str]:
-        """The languages that are translated into one."""
+        """The source languages of the models for a target language."""
         return list(dict.fromkeys(model.source for model in self.all if model.target == target))
 
     def targets_of(self, source: str) -> list[str]:
-        """The languages that one is translated into."""
+        """The target languages of the models for a source language."""
         return list(dict.fromkeys(model.target for model in self.all if model.source == source))
 
     def between(self, source: str, target: str) -> Model | None:
@@ -164,7 +173,7 @@ class Models:
             model.worker.start()
 
     def close(self, seconds: float) -> None:
-        """Let the threads finish what they have, for so many seconds each, and end."""
+        """End the threads. Each gets some seconds to finish the lines in its queue."""
         for model in self.all:
             model.queue.close()
         for model in self.all:

@@ -1,4 +1,4 @@
-"""posnmt's own interface: every hypothesis with its scores and subwords, and what is known of the models."""
+"""posnmt's own interface: hypotheses with scores and subwords, and information about the models."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from posnmt.deploy.server.service import Service, Translated, warnings
 from posnmt.translate.records import facts, hypothesis_records, source_words
 
 
-class Asked(Body):
+class QueryWithoutOptions(Body):
     """Texts to translate with a model, or between two languages."""
 
     model_config = ConfigDict(extra="forbid")
 
     text: str | list[str] = Field(description="the text, or a list of texts")
-    model: str | None = Field(None, description="a name of /v1/models; needed where languages do not decide")
+    model: str | None = Field(None, description="a name of /v1/models; required if languages do not determine it")
     source: str | None = Field(None, description="language code")
     target: str | None = Field(None, description="language code")
-    nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
-    alignments: bool = Field(False, description="whether words are linked to those of the source")
+    nbest: int = Field(1, ge=1, description="number of hypotheses of each line, at most the beam")
+    alignments: bool = Field(False, description="whether to align words with those of the source")
     api_key: str | None = Field(None, description="in place of the header Authorization: Bearer KEY")
 
 
@@ -38,13 +38,15 @@ OPTIONS = {
     )
     for name, field, _ in offered(Decode, lambda on: on.server and on.python == "call")
 }
-"""The settings of search that a request may have, as fields."""
+"""The search settings that a request may have, as fields."""
 
-Query = create_model("Query", __base__=Asked, __doc__=Asked.__doc__, **OPTIONS)  # type: ignore[call-overload]
+Query = create_model(  # type: ignore[call-overload]
+    "Query", __base__=QueryWithoutOptions, __doc__=QueryWithoutOptions.__doc__, **OPTIONS
+)
 
 
 class SpanBody(BaseModel):
-    """A word: characters `start` to `end` of its text, counted from 0; `end` is behind the last."""
+    """A part of a text: characters `start` (from 0) to `end`, which is not included."""
 
     text: str
     start: int
@@ -55,8 +57,8 @@ class WordBody(SpanBody):
     """A word of a translation.
 
     Attributes:
-        subwords: how many of the next subwords are its own.
-        probability: of the word, given the source and all words before it.
+        subwords: number of its subwords, which follow those of the word before.
+        probability: probability of the word given the source and all words before it.
     """
 
     subwords: int
@@ -67,15 +69,16 @@ class HypothesisBody(BaseModel):
     """One translation of a line.
 
     Attributes:
+        text: the translation.
         log_probability: natural logarithm of the probability of its subwords, end symbol included.
-        score: log p / length^length_penalty, by which hypotheses rank; p is the sum of the probabilities of all splits
-            of the text that search found.
+        score: log p / length^length_penalty, by which hypotheses are ranked; p is the sum of the probabilities of all
+            segmentations of the text that search found.
         ended: false if the output limit ended it.
-        repetitive: whether it repeats itself, as the source does not.
-        subwords: of the output.
-        words: of the text, in order.
-        parts: in which the line was translated, one after the other: its sentences, or as `split` says.
-        alignment: if asked for, pairs of a source word and a word, by their numbers from 0.
+        repetitive: whether it repeats itself where the source does not.
+        subwords: subwords of the text.
+        words: words of the text, in order.
+        parts: number of parts in which the line was translated: sentences, or as `split` says.
+        alignment: if requested, pairs of indices of a source word and a word, from 0.
     """
 
     text: str
@@ -93,14 +96,17 @@ class LineBody(BaseModel):
     """A line with its hypotheses, best first; an empty line has none.
 
     Attributes:
-        longest_part: subwords of its longest part, if it was translated in parts.
-        unknown: what the vocabulary lacks of the line.
-        protected: what stands in the translations as in the line: placeholders, mark-up, addresses and others.
-        differing: of these what the line has and the best translation lacks, or the reverse.
-        in_sentences: whether it was translated in parts of one or some sentences, as it has more.
-        omitted: its sentences that the best translation leaves out.
-        mended: whether it was translated again, a sentence at a time, as a sentence was left out.
-        source_words: of the line, if alignments were asked for.
+        source: the line.
+        source_subwords: number of its subwords.
+        longest_part: number of subwords of its longest part, if it was translated in parts.
+        unknown: texts of the line that the vocabulary lacks.
+        protected: spans that the translations copy from the line: placeholders, mark-up, addresses and others.
+        differing: protected spans that the line has and the best translation lacks, or the reverse.
+        in_sentences: whether it has several sentences and was translated in parts of one or some of them.
+        omitted: sentences that the best translation leaves out.
+        mended: whether it was translated again, one sentence at a time, because a sentence was left out.
+        source_words: words of the line, if alignments were requested.
+        hypotheses: its translations.
     """
 
     source: str
@@ -124,7 +130,7 @@ class TextBody(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """Translations of texts, in order, and what to know of them."""
+    """Translations of texts, in order, and warnings about them."""
 
     model: str
     source: str
@@ -137,12 +143,15 @@ class ModelBody(BaseModel):
     """A model.
 
     Attributes:
-        system: named system, if it is one.
-        trained: shortest and longest training sentences of each side, in subwords, if recorded.
-        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
-        beam: the default.
-        output_limit: `max_ratio` x source + `max_extra`, in subwords.
-        alignments: whether it has them.
+        name: the name by which requests choose it.
+        source, target: codes of its languages.
+        system: the named system, if it is one.
+        engine: the program that computes.
+        trained: the shortest and longest training sentences of each side, in subwords, if recorded.
+        sentences_per_line: for each side, the shares of training lines with at least 1, 2, … sentences, if recorded.
+        beam: the default beam.
+        output_limit: limit of the output: `max_ratio` x source + `max_extra`, in subwords.
+        alignments: whether the model can align words.
     """
 
     name: str
@@ -169,14 +178,14 @@ def routes(service: Service) -> APIRouter:
         openapi_extra=body_of(Query),
     )
     async def translate_lines(request: Request) -> dict[str, Any]:
-        """Translate texts, a result for each line, with n-best lists, scores, subwords and alignments."""
-        query: Asked = await read(request, Query)
+        """Translate texts. The answer has n-best lists, scores, subwords and alignments of each line."""
+        query: QueryWithoutOptions = await read(request, Query)
         client = service.client(request, query.api_key)
         texts = [query.text] if isinstance(query.text, str) else query.text
         model = _model(service, query, texts)
         options = {name: getattr(query, name) for name in OPTIONS}
         if query.nbest > (beam := options["beam"] or model.decode.beam):
-            raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
+            raise Refusal(400, f"nbest {query.nbest} is larger than the beam, {beam}; raise beam")
         search = service.search(model, query.nbest, True, query.alignments, **options)
         translated = await service.translate(request, client, model, texts, search)
         return {
@@ -189,7 +198,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/models", response_model=list[ModelBody])
     async def models() -> list[dict[str, Any]]:
-        """The models with their languages and limits."""
+        """List the models with their languages and limits."""
         return [
             {
                 "name": model.name,
@@ -209,22 +218,22 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-def _model(service: Service, query: Asked, texts: list[str]) -> Model:
-    """The model that a request names, or that its languages decide."""
+def _model(service: Service, query: QueryWithoutOptions, texts: list[str]) -> Model:
+    """The model that a request names, or that its languages determine."""
     models = service.models
     if query.model is not None:
         if query.model not in models.by_name:
-            raise Refusal(400, f"no model is called {query.model!r}; there are: {', '.join(models.by_name)}")
+            raise Refusal(400, f"no model is called {query.model!r}; choose from: {', '.join(models.by_name)}")
         return models.by_name[query.model]
     if query.target is not None:
         return service.between(query.source, query.target, texts)[0]
     if len(models.all) > 1:
-        raise Refusal(400, f"name a model or a target language; there are: {', '.join(models.by_name)}")
+        raise Refusal(400, f"name a target language or one of the models {', '.join(models.by_name)}")
     return models.all[0]
 
 
 def _text(model: Model, text: Translated) -> dict[str, Any]:
-    """A text with its lines as `posnmt translate --format jsonl` writes them, and their lengths."""
+    """A text and its lines in the form of `posnmt translate --format jsonl`, with their lengths."""
     target = model.engine.text.target
     lines = [
         {

@@ -1,4 +1,4 @@
-"""The page at the server's root: text, and its translations by up to three models side by side."""
+"""The page at the server's root, which shows translations of a text by up to three models side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posnmt.evaluation.report.page import LIGHT, templates
 
 
 def page() -> str:
-    """The page as HTML text, in the look of the reports; it asks nothing but its own server."""
+    """The page as HTML, in the style of the reports. It sends requests to its own server only."""
     folder = files("posnmt.deploy.server") / "templates"
     own = {name: (folder / f"page.{name}").read_text(encoding="utf-8").strip() for name in ("html", "css", "js")}
     shared = templates()

@@ -1,4 +1,4 @@
-"""Errors of requests, in the form of the interface that was asked."""
+"""Errors of requests, which are answered in the form of the request's interface."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Refusal(Exception):
     """An error of a request.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         message: what is wrong and what to do.
-        headers: of the response.
+        headers: headers of the response.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -22,12 +22,12 @@ class Refusal(Exception):
 
 
 def refusal_response(path: str, refusal: Refusal) -> JSONResponse:
-    """The response for an error: DeepL's interface has `message`, LibreTranslate's and ours have `error`."""
+    """The response for an error. Its key is `message` in DeepL's interface and `error` in the others."""
     key = "message" if path.startswith("/v2/") else "error"
     message = refusal.message.encode("utf-8", "backslashreplace").decode()  # it may quote half of a surrogate pair
     return JSONResponse({key: message}, refusal.status, refusal.headers)
 
 
 def later(message: str, seconds: float) -> Refusal:
-    """The refusal of a request that may be sent again after so many seconds."""
+    """The refusal of a request that may be sent again after some seconds."""
     return Refusal(429, message, {"Retry-After": str(max(1, round(seconds)))})

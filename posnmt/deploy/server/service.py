@@ -91,7 +91,7 @@ class Service:
         else:
             client = request.client.host if request.client else "unknown"
         if wait := self._rate.wait(client):
-            raise later(f"more than {self._rate.a_minute:,} requests a minute", wait)
+            raise later(f"more than {self._rate.per_minute:,} requests a minute", wait)
         return client
 
     def between(self, source: str | None, target: str, texts: Sequence[str]) -> tuple[Model, float | None]:
@@ -186,7 +186,7 @@ class Service:
             Refusal: too many characters a minute, or a full queue.
         """
         if wait := self._rate_characters.wait(client, size):
-            raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
+            raise later(f"more than {self._rate_characters.per_minute:,} characters a minute", wait)
         try:
             model.queue.add(job)
         except Full as full:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST_BEAM = 16
-"""The widest beam that a request may ask for."""
+"""Largest beam of a request."""
 
 
 @dataclass(frozen=True)
@@ -13,20 +13,22 @@ class Settings:
     """Limits of requests, of clients and of time.
 
     Attributes:
-        request_bytes: of a request's body.
-        request_characters: of the texts of a request.
-        request_lines: of the texts of a request.
-        line_characters: of a line; a batch that has begun is finished, and a long line delays everybody.
-        queue_characters: of the accepted lines of a model, those at work included, each with `queue.OVERHEAD`.
-        batch_characters: of the lines that are translated at a time.
-        buffered_bytes: of all bodies that are read or answered at a time.
+        request_bytes: most bytes of a request's body.
+        request_characters: most characters of a request's texts.
+        request_lines: most lines of a request's texts.
+        line_characters: most characters of a line; a translation that has begun is finished, so a long line delays all
+            clients.
+        queue_characters: most characters of a model's accepted lines, including those being translated; each line
+            counts `queue.OVERHEAD` more.
+        batch_characters: most characters that are translated at a time.
+        buffered_bytes: most bytes of all bodies that are being read or answered.
         timeout: seconds from the acceptance of a request to its translation.
-        read_seconds: in which the head of a request must arrive, and then its body.
-        grace: seconds in which accepted requests are finished when the server is stopped.
-        rate: requests a minute of a client; None: no limit.
-        rate_characters: characters a minute of a client; None: no limit.
-        behind_proxy: whether a proxy on this machine names the clients (X-Forwarded-For).
-        origins: sites whose pages may send requests and read answers (CORS); `*`: all.
+        read_seconds: seconds for the head of a request to arrive, and again for its body.
+        grace: seconds to finish accepted requests when the server is stopped.
+        rate: most requests per minute of a client; None: no limit.
+        rate_characters: most characters per minute of a client; None: no limit.
+        behind_proxy: whether to trust client addresses from a proxy on this machine (X-Forwarded-For).
+        origins: web sites whose pages may send requests and read answers (CORS); `*`: all.
         hosts: names that the server is called by, beside this machine's own; `*`: all.
     """
 

@@ -1,4 +1,4 @@
-"""Texts of several lines: translated line by line, and joined again by their own line ends."""
+"""Split texts into lines, and join them again with their own line ends."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 
 def join(lines: Sequence[str], ends: Sequence[str]) -> str:
-    """The text of lines and the line ends between them."""
+    """Join lines and the line ends between them."""
     return "".join(chain.from_iterable(zip_longest(lines, ends, fillvalue="")))

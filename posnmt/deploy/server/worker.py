@@ -15,10 +15,13 @@ from posnmt.translate.engine import Engine
 
 
 class Worker(threading.Thread):
-    """Translates what waits in a queue until it is closed.
+    """Translates the lines in a queue until the queue is closed.
 
     Args:
-        observe: is given each batch and its seconds.
+        name: the model's name.
+        engine, decode: the engine and its search settings.
+        queue: the queue.
+        observe: called with each batch and its seconds.
     """
 
     def __init__(self, name: str, engine: Engine, queue: Queue, observe: Callable[[Batch, float], None]) -> None:
@@ -37,7 +40,7 @@ class Worker(threading.Thread):
                 self.observe(batch, seconds)
 
     def _translate(self, batch: Batch) -> None:
-        """Translate a batch; if it fails, the lines of each request by themselves, so that the fault stays with one."""
+        """Translate a batch. If that fails, translate the requests one by one, so that only the faulty one fails."""
         try:
             requests = [job.requests[number] for job, numbers in batch.parts.items() for number in numbers]
             translations = iter(self.engine.translate(requests, batch.search))
