@@ -29,7 +29,7 @@ from posnmt.translate.requests import Request, Search, numbered
 from posnmt.translate.several import why_in_parts
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
-from posnmt.translate.translations import Translation, kept_badly
+from posnmt.translate.translations import Translation, losses
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import Attentions, DistanceBias, Positions
 
@@ -143,7 +143,7 @@ class TrainedModel:
         """
         search = self._asked(options, terms, scored=False)
         translations = list(self._search(search, lines, prefixes, documents))
-        sentences = kept_badly(translations)
+        sentences = losses(translations)
         count = sum(each.in_sentences for each in translations)
         if count and search.decode.split == "as-trained":
             why = why_in_parts(self._searching.several)

@@ -1,8 +1,9 @@
 """Word alignments of translations, by the attention of the last decoder layer to the source.
 
-Each subword of a translation is linked to the source subword that gets most attention in the step that predicts it: the
-mean over the heads of the last layer, and over the models of an ensemble. Where that is the source's end symbol, or the
-mark of a target language, it has no link. Words are linked where their subwords are.
+Each subword of a translation is linked to the source subword that gets most attention in the step that predicts it.
+Attention is the mean over the heads of the last layer, and over the models of an ensemble. A subword has no link if
+the end symbol of the source or the mark of a target language gets most attention. Two words are linked if subwords of
+them are.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Align = Callable[[Sequence[str], Sequence[Sequence[int]], Sequence[Sequence[Sequ
 
 @dataclass(frozen=True)
 class Aligned:
-    """What the subwords of the hypotheses of a line are linked to.
+    """The links of the hypotheses of a line.
 
     Attributes:
-        words: of the source line.
-        attended: for each hypothesis, for each of its subwords the number of a source word; None: no link.
+        words: the words of the source line.
+        attended: for each hypothesis the source word that each of its subwords is linked to, by number; None: no link.
     """
 
     words: list[Span]
@@ -50,7 +51,7 @@ class Aligned:
         return sorted({(source, target) for source, target in pairs if source is not None})
 
     def only(self, hypotheses: Sequence[int]) -> Aligned:
-        """The same of some of the hypotheses, given by their numbers."""
+        """The links of some of the hypotheses, given by their numbers."""
         return Aligned(self.words, [self.attended[number] for number in hypotheses if self.attended])
 
 
@@ -65,7 +66,7 @@ def align(
     """The links of all hypotheses of each line.
 
     Args:
-        models: of which the mean attention counts.
+        models: an ensemble, or one; the attention is their mean.
         side: the text pipeline of the lines.
         sources: the subwords of each line, the mark of a target language included.
         hypotheses: the subwords of each hypothesis of each line.
@@ -88,7 +89,7 @@ def align(
 
 
 def joined(parts: Sequence[Aligned], texts: Sequence[str]) -> Aligned:
-    """The links of a line in parts, whose hypotheses have one of each part, of those of the parts.
+    """The links of a line in parts, put together from the links of its parts.
 
     Args:
         texts: the parts of the line, which are the line when joined.
@@ -106,7 +107,7 @@ def joined(parts: Sequence[Aligned], texts: Sequence[str]) -> Aligned:
 
 
 def _subwords_of_mark(side: SideText) -> int:
-    """How many subwords the mark before each source has."""
+    """The number of subwords of the mark before each source."""
     if not side.mark:
         return 0
     [alone] = replace(side, mark="").encode([side.mark])

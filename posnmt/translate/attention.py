@@ -176,7 +176,7 @@ def _counted(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span)
 
 
 def _contributed(module: SelfAttention, x: Tensor, attention: Attention) -> Tensor | None:
-    """[H,Tq,Tk] the logits minus the products of queries and keys that are not rotated; None: the same."""
+    """[H,Tq,Tk] the logits minus the products of unrotated queries and keys; None: no scheme changes the logits."""
     view, span = attention.view, attention.span
     if not (view.rotating or view.biasing):
         return None

@@ -1,4 +1,4 @@
-"""What the translation of a sentence, or of several together, must be: how long, with which beginning and terms."""
+"""Constraints on the translation of a sentence, or of several together: its length, its prefix and its terms."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Next(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What was written of several sentences.
+    """How far the translation of several sentences has come.
 
     Attributes:
-        breaks: symbols between two sentences.
-        begun: subwords of the last sentence.
+        breaks: the number of symbols between two sentences.
+        length: the number of subwords in the last sentence.
     """
 
     breaks: int
-    begun: int
+    length: int
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,16 @@ class Bounds:
     """Bounds of the translation of one sentence, or of several together, in subwords without eos.
 
     Attributes:
-        longest: eos is forced after so many.
-        shortest: eos is barred before so many, or before `longest` if that is less; of several sentences for each.
-        prefix: the first subwords, also where they are more than `longest`.
-        terms: the subwords of terms that it has, in any order, also where they are more than `longest`.
-        breaks: symbols between two sentences that it has, fewer only where `longest` ends it; no sentence is empty.
-        closed: whether the last word of the prefix must not go on; `constrained_search` alone keeps to it.
-        allow_unk: whether `<unk>` may be written.
+        longest: eos is forced after this many subwords.
+        shortest: eos is not allowed before this many subwords, or before `longest` if that is less. Of several
+            sentences, each must be this long.
+        prefix: the first subwords, even if they are more than `longest`.
+        terms: the subwords of each term that must occur, in any order, even if they are more than `longest`.
+        breaks: the number of symbols between two sentences. There are fewer only if `longest` ends the translation, and
+            no sentence is empty.
+        closed: whether the last word of the prefix is complete, so that no subword may continue it; only
+            `constrained_search` obeys this.
+        allow_unk: whether `<unk>` is allowed.
     """
 
     longest: int
@@ -65,13 +68,13 @@ class Bounds:
         return max(self.longest, len(self.prefix) + sum(map(len, self.terms)))
 
     def after(self, step: int, written: Written | None = None) -> Next:
-        """What may follow `step` subwords; `written` is given where there are breaks."""
+        """What may follow `step` subwords; `written` is needed where there are breaks."""
         if step < len(self.prefix):
             return Next(self.prefix[step], may_end=False)
         if step >= self.limit:
             return Next(EOS, may_end=True)
         if written is None:
             return Next(None, step >= self.shortest, may_be_unknown=self.allow_unk)
-        complete = written.begun >= max(1, self.shortest)
+        complete = written.length >= max(1, self.shortest)
         is_last = written.breaks == self.breaks
         return Next(None, complete and is_last, complete and not is_last, self.allow_unk)

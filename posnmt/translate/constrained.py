@@ -29,16 +29,16 @@ from posnmt.translate.search import Hypothesis
 
 @dataclass(frozen=True)
 class _Open:
-    """A hypothesis that goes on.
+    """A hypothesis that has not ended.
 
     Attributes:
-        row: of the batch, of the hypothesis that it goes on from.
+        row: the row in the batch of the hypothesis that it extends.
         tokens, gained: its subwords, and the log-probability of each.
-        total: log-probability.
-        whole: terms that it has written, by number.
-        within: the term that it is in, and how many of its subwords are written.
-        written: subwords of terms.
-        behind: whether the last subword ended a term, so that a word must not go on.
+        total: its log-probability.
+        whole: the numbers of the terms that it contains.
+        within: the number of the term that it is writing, and how many subwords of that term it has.
+        written: how many subwords of terms it has.
+        behind: whether its last subword ends a term, so that the next one must begin a new word.
     """
 
     row: int
@@ -52,7 +52,7 @@ class _Open:
 
     @property
     def state(self) -> tuple[object, ...]:
-        """What two hypotheses of a beam differ in."""
+        """What distinguishes two hypotheses of a beam."""
         return self.tokens, self.whole, self.within
 
     def longer(self, row: int, token: int, gain: float) -> _Open:
@@ -84,18 +84,19 @@ class _Sentence:
         self.all_written = sum(map(len, bounds.terms))
 
     def following(self, each: _Open) -> Next:
-        """What may follow a hypothesis where it does not go on with a term."""
+        """What may follow a hypothesis, apart from terms."""
         after = self.bounds.after(len(each.tokens))
         return after._replace(may_end=after.may_end and each.written == self.all_written)
 
     def is_closed(self, each: _Open) -> bool:
-        """Whether the last word of a hypothesis must not go on: a term, or one that ends the prefix."""
+        """Whether the last word of a hypothesis is complete: it is a term, or a term ends the prefix."""
         return each.behind or (self.bounds.closed and len(each.tokens) == len(self.bounds.prefix))
 
     def of_terms(self, each: _Open, continuing: Collection[int]) -> list[tuple[int, int]]:
-        """The terms with which a hypothesis may go on, by number, and the next subword of each.
+        """The numbers of the terms that may follow a hypothesis, and the next subword of each.
 
-        A term that would go on with the one before it waits for another subword, unless the limit leaves none.
+        A term that would join the term before it into one word must wait for another subword, unless the limit leaves
+        no room for one.
         """
         if len(each.tokens) < len(self.bounds.prefix):
             return []
@@ -110,7 +111,7 @@ class _Sentence:
         ]
 
     def advance(self, candidates: Sequence[_Open], coverage: Coverage | None) -> None:
-        """Choose among the hypotheses that the open ones have become, eos being the last subword of those that end."""
+        """Choose among the extended hypotheses; those that end have eos as their last subword."""
         beams = defaultdict(list)
         for each in candidates:
             beams[each.written].append(each)
@@ -129,7 +130,7 @@ class _Sentence:
             self.open = []
 
     def _remaining(self, each: _Open) -> int:
-        """How many subwords may still follow."""
+        """The number of subwords that may still follow."""
         return self.bounds.limit - len(each.tokens)
 
     def _finish(self, each: _Open, coverage: Coverage | None) -> None:
@@ -140,7 +141,7 @@ class _Sentence:
         self.finished.append(Hypothesis(tokens, each.total, score, ended, list(each.gained[:-1]), penalty))
 
     def _is_done(self) -> bool:
-        """Whether as many as wanted have ended, and no other would be better if it ended now for nothing."""
+        """Whether `beam` hypotheses have ended, and no open one would score better even if ending cost nothing."""
         if len(self.finished) < self.beam:
             return False
         best = max(each.score for each in self.finished)

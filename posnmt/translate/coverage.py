@@ -1,11 +1,11 @@
-"""The coverage penalty of search: translations that leave words of the source out rank lower.
+"""The coverage penalty of search: translations that leave out words of the source rank lower.
 
     cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1))    (Wu et al. 2016, equation 14)
 
-`p_ij` is the attention of step j to source subword i: of the last decoder layer, the mean over its heads, and over the
-models of an ensemble. The steps include that of eos; the source's own end symbol is no subword. The penalty is added to
-the scores of finished hypotheses, as Wu et al. rank them and OpenNMT-py does without `stepwise_penalty`; the order of
-those that go on is that of their probabilities.
+`p_ij` is the attention of step j to source subword i in the last decoder layer: the mean over its heads, and over the
+models of an ensemble. The steps include that of eos; the end symbol of the source is not a subword. The penalty is
+added to the scores of finished hypotheses, as by Wu et al. and by OpenNMT-py without `stepwise_penalty`. Open
+hypotheses are ordered by their probabilities.
 
 Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, k hypotheses of a sentence, H heads.
 """

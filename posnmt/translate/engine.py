@@ -41,7 +41,8 @@ class Engine(ABC):
     Attributes:
         name: of the program, with its version.
         who: the engine in error messages.
-        serves: the settings of search that it has, and what of `posnmt.translate.options.ASKED`; it refuses all others.
+        serves: the settings of search, and the names in `posnmt.translate.options.ASKED`, that it has; it refuses all
+            others.
         instead: what to do about what it does not serve.
         shorten: what to do about a line that is too long for its position table.
         hypotheses: its search, from parts to the hypotheses of each.
@@ -77,7 +78,7 @@ class Engine(ABC):
 
     @property
     def aligns(self) -> bool:
-        """Whether it has links."""
+        """Whether it can link the words of translations to those of their lines."""
         return False
 
     @property

@@ -50,7 +50,7 @@ class Pair:
         source: its subwords.
         sentences: where its sentences with words stand.
         target: the subwords of the translation.
-        fewer: sentences that the translation has less than the source; 0 if it has as many or more.
+        fewer: how many sentences the translation lacks compared with the source; 0 if it has as many or more.
         aligned: its links, if they are known.
     """
 
@@ -101,15 +101,15 @@ def with_omissions(
     align: Align | None,
     learned: int,
 ) -> list[Translation]:
-    """The translations of parts of lines, complete, with the sentences that they leave out.
+    """The translations of parts of lines, with the sentences that they leave out.
 
     A part with words whose translation is empty leaves out all of its sentences, whatever `decode.complete` says.
 
     Args:
         align: None: there are no alignments.
-        learned: the most sentences of a line that the models have learned to translate together. Of a part that has
-            more, as many sentences count as left out as the translation has fewer, those that explain least. References
-            of other lines have fewer, too, where two sentences become one.
+        learned: the most sentences of a line that the models have learned to translate together. If a part has more,
+            and its translation has n sentences less than the part, the n sentences that explain least count as left
+            out. In other parts a smaller number proves nothing: a reference may join two sentences.
     """
     languages = text.source.words.language, text.target.words.language
     omitted: dict[int, Sequence[Interval]] = {}
@@ -135,8 +135,8 @@ def left_out(signs: Sequence[Evidence | None], fewer: int, learned: bool) -> lis
 
     Args:
         signs: of each sentence, as `examine` returns them.
-        fewer: sentences that the translation has less than the line.
-        learned: whether models have learned to translate so many sentences together.
+        fewer: how many sentences the translation lacks compared with the line.
+        learned: whether the models have learned to translate this many sentences together.
     """
     judged = [(place, sign) for place, sign in enumerate(signs) if sign is not None]
     judged.sort(key=lambda each: each[1].explained)
@@ -154,21 +154,22 @@ def examine(
         everything: whether all sentences count as suspicious.
     """
     shares = _shares(pairs, align)
-    wanted = [
+    suspicious = [
         (number, place)
         for number, (pair, of_pair) in enumerate(zip(pairs, shares, strict=True))
         for place, share in enumerate(of_pair)
         if everything or pair.fewer or (share is not None and share < SUSPICIOUS)
     ]
-    without = source.encode([_without(pairs[number].text, pairs[number].sentences[place]) for number, place in wanted])
-    numbers = sorted({number for number, _ in wanted})
+    texts = [_without(pairs[number].text, pairs[number].sentences[place]) for number, place in suspicious]
+    without = source.encode(texts)
+    numbers = sorted({number for number, _ in suspicious})
     scores = score(
         [*(pairs[number].source for number in numbers), *without],
-        [pairs[number].target for number in numbers] + [pairs[number].target for number, _ in wanted],
+        [pairs[number].target for number in numbers] + [pairs[number].target for number, _ in suspicious],
     )
     whole = dict(zip(numbers, scores, strict=False))
     signs: list[list[Evidence | None]] = [[None] * len(pair.sentences) for pair in pairs]
-    for (number, place), rest, alone in zip(wanted, without, scores[len(numbers) :], strict=True):
+    for (number, place), rest, alone in zip(suspicious, without, scores[len(numbers) :], strict=True):
         subwords = max(0, len(pairs[number].source) - len(rest))
         signs[number][place] = Evidence((whole[number] - alone) / (subwords + 1), shares[number][place])
     return signs

@@ -1,4 +1,4 @@
-"""Settings of search with options that win over them, and what an engine does not serve of them."""
+"""Settings of search: options that override them, and the check that an engine serves them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
 
 
 def unserved(serves: Collection[str], decode: Decode | None, asked: Collection[str] = ()) -> list[str]:
-    """What is not served: settings that are not at their defaults, but for those of speed, and what is asked for."""
+    """The names of what is not served: settings off their defaults, except those of speed, and what is asked for."""
     settings = [] if decode is None else [*offered(Decode, lambda on: not on.speed)]
     others = [name for name, field, _ in settings if name not in serves and getattr(decode, name) != field.default]
     return [*(f"decode.{name}" for name in others), *(name for name in asked if name not in serves)]
@@ -66,8 +66,8 @@ def refuse_unserved(
 def named_as_options(options: Collection[str]) -> Iterator[None]:
     """Name settings of search as options of `translate`: `--mbr` in place of `decode.mbr`.
 
-    A fault is named after the option if that gave the setting. What to do about it always names the option, which wins
-    over the configuration.
+    A fault is named after the option if the option gave the setting. The advice always names the option, since it
+    overrides the configuration.
 
     Args:
         options: settings of `decode` that the user gave on the command line.
@@ -83,7 +83,7 @@ def named_as_options(options: Collection[str]) -> Iterator[None]:
 
 
 def _named(where: str, options: Collection[str]) -> str:
-    """A place of a fault, as the option that is at fault if it is one."""
+    """The place of a fault: the option, if an option is at fault."""
     section, _, name = where.rpartition(".")
     is_option = (section == "decode" and name in options) or (not section and name in ASKED)
     return _option(name) if is_option else where

@@ -51,7 +51,7 @@ class Lines(BaseModel):
 
 
 class Record(BaseModel):
-    """What is complete of a translation.
+    """How much of a translation is complete.
 
     Attributes:
         settings: what the translation depends on.
@@ -206,7 +206,8 @@ def partial_folder(output: Path) -> Path:
 def opened(path: Path | None, settings: Callable[[], dict[str, Any]], resume: bool = False) -> Iterator[Output]:
     """Open standard output (None), a pipe, a device, or a file.
 
-    A file is in place when the block ends without an error. Otherwise its complete portions are kept for `resume`.
+    A file appears under its name when the block ends without an error. Otherwise its complete portions are kept for
+    `resume`.
 
     Args:
         settings: what the translation depends on, as JSON has it; called for files.

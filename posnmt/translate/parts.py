@@ -111,7 +111,7 @@ def _in_parts(request: Request, ids: list[int], side: SideText, decode: Decode, 
 
 
 def unbroken(parts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Parts of a line, those that a span reaches over as one; `spans` are places in the line."""
+    """Parts of a line, joined where a span would be cut; `spans` are places in the line."""
     done, end = list[str](), 0
     for part in parts:
         inside = any(start < end < stop for start, stop in spans)
@@ -121,12 +121,12 @@ def unbroken(parts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str
 
 
 def cut(line: str, language: str, lengths: Callable[[list[str]], list[int]], most: int) -> list[str]:
-    """The parts of a line, each of at most so many subwords; joined, they are the line.
+    """The parts of a line, each of at most `most` subwords; joined, they are the line.
 
     Args:
         language: code, for the ends of sentences.
-        lengths: the subwords of some texts.
-        most: subwords of a part. A part that is one character may have more.
+        lengths: gives the numbers of subwords of some texts.
+        most: the most subwords of a part. A part of a single character may have more.
     """
     parts = [(part, False) for part in sentences(line, language)]
     while pending := [part for part, is_short in parts if not is_short]:
@@ -142,9 +142,10 @@ def cut(line: str, language: str, lengths: Callable[[list[str]], list[int]], mos
 
 
 def halves(text: str) -> list[str]:
-    """A text of two characters or more in two, cut behind the clause mark or blank nearest to its middle.
+    """The two halves of a text of at least two characters, cut behind the clause mark or blank nearest to its middle.
 
-    In the quarter before the middle and the quarter behind it; without any there, between two characters.
+    The mark or blank must be within a quarter of the text from the middle. If there is none, the text is cut between
+    two characters.
     """
     middle, quarter = len(text) // 2, len(text) // 4
     for mark in (_CLAUSE, _BLANK):
@@ -219,7 +220,7 @@ def _at(items: Sequence[T], rank: int) -> T:
 
 
 def _joined_hypothesis(parts: list[Hypothesis], length_penalty: float) -> Hypothesis:
-    """The hypothesis of a line, of one of each part."""
+    """The hypothesis of a line, put together from one hypothesis of each part."""
     tokens = [token for each in parts for token in each.tokens]
     log_probability = sum(each.log_probability for each in parts)
     coverage, added = sum(each.coverage for each in parts), sum(each.added for each in parts)
@@ -232,8 +233,9 @@ def _joined_hypothesis(parts: list[Hypothesis], length_penalty: float) -> Hypoth
 def _joined_text(sources: list[str], translations: list[str]) -> str:
     """The translations of parts one after the other, with blanks where the language has them.
 
-    A line whose words have blanks between them was cut within a word where there is none, unless a sentence of a
-    script without blanks ends or begins there: such a line may have few characters of its script.
+    In a line with blanks between words, a cut without a blank is within a word, and the translations are joined without
+    one. The exception is a sentence in a script without blanks that ends or begins there: such a line may have few
+    characters of that script.
     """
     if writing(translations).counts_characters:
         return "".join(translations)

@@ -1,8 +1,8 @@
-"""What of a line does not go through the model: it passes on as it is, or stands in the translation as in the source.
+"""Text that bypasses the model: it passes on as it is, or stands in the translation as in the source.
 
 - A part without a letter, such as `12/05/2024` or a bare address, passes on.
 - Spans (`posnmt.translate.spans`) are taken out before translation and put back after it.
-- Words with characters that the vocabulary lacks are treated as spans, and signs that it lacks likewise.
+- Words with characters that the vocabulary lacks, and signs that it lacks, are treated as spans.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Outputs that repeat themselves, as models do that have lost the source."""
+"""Outputs that repeat themselves, as those of models that have lost track of the source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 REPEATS = 4
-"""How often, at least, a group of subwords stands in a row in a repetitive output."""
+"""The least number of times that a repetitive output has a group of subwords in a row."""
 
 SPAN = 12
 """The least subwords of such a row."""
@@ -23,7 +23,9 @@ def is_repetitive(source: Sequence[int], output: Sequence[int]) -> bool:
 
 
 def repetitions(subwords: Sequence[int]) -> int:
-    """How often a group of subwords stands in a row, at most; 1 without a row of `REPEATS` groups and `SPAN` subwords.
+    """The largest number of times that a group of subwords stands in a row.
+
+    It is 1 if no row has at least `REPEATS` groups and `SPAN` subwords.
 
     A group has at most `LONGEST` subwords. "no no no no" is a group of one or two subwords, four or two times.
     """

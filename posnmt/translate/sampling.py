@@ -93,7 +93,7 @@ class _Sample:
         self._total = 0.0
 
     def add(self, token: int, log_probability: float) -> None:
-        """Go on with a subword; nothing if the sample has ended, as others of its sentence have not."""
+        """Append a subword, unless the sample has ended and is in the batch for others of its sentence alone."""
         if self.is_open:
             self._total += log_probability
             self.is_open = token != EOS
@@ -121,8 +121,8 @@ def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tens
         probabilities = probabilities.masked_fill(before >= sampling.top_p, 0.0)
     cumulative = probabilities.cumsum(-1)
     # less than the whole, so that a number next to 1 still falls on a subword that is possible
-    wanted = (uniform * cumulative[:, -1]).clamp(max=cumulative[:, -1] * (1 - 1e-12))
-    places = torch.searchsorted(cumulative, wanted[:, None], right=True)
+    points = (uniform * cumulative[:, -1]).clamp(max=cumulative[:, -1] * (1 - 1e-12))
+    places = torch.searchsorted(cumulative, points[:, None], right=True)
     return subwords.gather(1, places)[:, 0]
 
 

@@ -29,10 +29,10 @@ class Hypothesis:
             search without scores.
         score: (log_probability + added) / (len(tokens) + 1)^length_penalty + coverage, by which hypotheses are ranked.
         ended: False if the length limit ended it, and not eos.
-        log_probabilities: of each subword; eos has the rest of `log_probability`. None where they were not asked for.
+        log_probabilities: of each subword; eos has the rest of `log_probability`. Empty if they were not asked for.
         coverage: the coverage penalty, 0 or less.
-        added: what other subwords of the same text add to `log_probability`; 0 from search, which knows no texts. See
-            `posnmt.translate.translations`.
+        added: how much other splits of the same text into subwords add to `log_probability`; 0 from search, which
+            does not compare texts. See `posnmt.translate.translations`.
     """
 
     tokens: list[int]
@@ -59,7 +59,7 @@ def search(
 
     A sentence is finished when `beam` hypotheses have ended among the best `beam` continuations of a step, or at its
     limit, where every open hypothesis ends (eos is forced, and its probability included). Beam 1 is greedy search.
-    Finished sentences leave the batch, some of them after a few more steps: see `_with_company`.
+    Finished sentences leave the batch, some of them after a few more steps: see `_pad_to_bucket`.
 
     Args:
         source: [S,J] subwords with eos, right-padded.
@@ -67,7 +67,8 @@ def search(
         bounds: of the translation of each sentence.
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
-        scored: whether probabilities are asked for; without, subwords have none, nor have hypotheses of greedy search.
+        scored: whether to compute the probability of each subword. Otherwise subwords have none, and greedy search has
+            none for its hypotheses either.
         coverage: of this batch, for a coverage penalty.
 
     Returns:
@@ -109,7 +110,7 @@ def search(
         written = _append(written, parents, chosen)
         if by_subword:
             gained = _append(gained, parents, row_scores.flatten(1).gather(1, places.gather(1, order)))
-        keep = _with_company(going_on, len(alive))
+        keep = _pad_to_bucket(going_on, len(alive))
         leaving = len(keep) < len(alive)
         kept = torch.tensor(keep, device=device)
         if leaving:
@@ -160,7 +161,7 @@ class _Finished:
 
 
 def _following(bounds: Sequence[Bounds], written: Tensor) -> list[Next]:
-    """What may follow the hypotheses `written` [S,k,T] of sentences with these bounds, [S x k]."""
+    """[S x k] what may follow each hypothesis in `written` [S,k,T]; the bounds are those of the sentences."""
     beam, step = written.shape[1:]
     if not any(each.breaks for each in bounds):
         return [after for each in bounds for after in [each.after(step)] * beam]
@@ -175,14 +176,14 @@ def _following(bounds: Sequence[Bounds], written: Tensor) -> list[Next]:
 
 
 def _append(rows: Tensor, parents: Tensor, last: Tensor) -> Tensor:
-    """[S,k,T+1] what follows `parents` [S,k] of some rows [S,k,T], with `last` [S,k] behind it."""
+    """[S,k,T+1] the rows of the `parents` [S,k] in `rows` [S,k,T], each with one more entry from `last` [S,k]."""
     return torch.cat([rows.gather(1, parents[..., None].expand(-1, -1, rows.shape[2])), last[..., None]], dim=2)
 
 
-def _with_company(going_on: list[int], sentences: int) -> list[int]:
-    """The indices to keep of a batch of sentences: the unfinished ones, and finished ones up to a round number.
+def _pad_to_bucket(going_on: list[int], sentences: int) -> list[int]:
+    """The sentences of a batch that stay in it: the unfinished ones, and finished ones that fill it to a bucket size.
 
-    A shrinking batch then has few sizes, eight between two powers of two: each new size costs the preparation of
+    A shrinking batch then has few sizes, eight between two powers of two. Each new size costs the preparation of
     products and a copy of the state.
     """
     count = len(going_on)

@@ -24,7 +24,7 @@ LEARNED = 0.25
 """Least share of training lines with at least k sentences from which a model is said to have learned k of them.
 
 A model with two or more in 0.17 of its lines does better with each sentence alone (benchmarks/notes/length.md). Of the
-texts that were counted, those of single sentences have 0 to 0.06 of such lines, those of paragraphs 0.37 to 0.40.
+texts that were counted, those of single sentences have 0 to 0.06 of such lines, and those of paragraphs 0.37 to 0.40.
 """
 
 MOST = 50
@@ -67,10 +67,10 @@ def most_together(decode: Decode, shares: Sequence[float] | None) -> int:
 
 
 def as_trained(decode: Decode) -> Decode:
-    """Settings of search without `as-trained`, which stands for what suits the training.
+    """Settings of search in which `as-trained` is replaced by what suits the training.
 
-    Lines that are translated together (`decode.join`) stay whole, since one in parts would be alone; and nothing is
-    mended where the user wants no line in parts. How many sentences are a part: see `most_together`.
+    Lines that are translated together (`decode.join`) stay whole, since a line in parts would be translated alone. If
+    the user asks for whole lines, nothing is mended. `most_together` says how many sentences are a part.
     """
     suits = {
         "split": "huge" if decode.join > 1 else "sentences",
@@ -81,7 +81,7 @@ def as_trained(decode: Decode) -> Decode:
 
 
 def why_in_parts(shares: Sequence[float] | None) -> str:
-    """What is done with lines of more sentences than a model has learned together, and why, after a subject."""
+    """A predicate about lines of more sentences than a model has learned together: what was done with them, and why."""
     most = most_learned(shares)
     many, parts = (
         ("several", "a sentence at a time") if most == 1 else (f"more than {most}", f"at most {most} at a time")

@@ -162,7 +162,7 @@ def enclosing(text: str, spans: Sequence[Interval]) -> list[Interval]:
 
 
 def _between(start: int, end: int, spans: Sequence[Interval]) -> Iterator[tuple[int, int]]:
-    """What of a place is in no span."""
+    """The stretches of a text from `start` to `end` that are in no span."""
     for each in spans:
         yield start, each.start
         start = each.end

@@ -215,7 +215,7 @@ def force_subwords(
 def _padded_pairs(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int, device: torch.device
 ) -> Iterator[tuple[list[int], Batch]]:
-    """The numbers of pairs of similar lengths, and these pairs."""
+    """Padded batches of pairs of similar lengths, each with the numbers of its pairs."""
     longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     for numbers in batches_by_length(longest, batch):
         pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
@@ -223,7 +223,7 @@ def _padded_pairs(
 
 
 def _log_probabilities(model: TranslationModel, pairs: Batch) -> tuple[Tensor, Tensor]:
-    """[B,T] of the symbols of the targets, and of the end symbol at their places, in float32 or wider."""
+    """[B,T] of the symbols of the targets, and [B,T] of the end symbol in their place, in float32 or wider."""
     logits = model.project(model(pairs.source, pairs.source_lengths, pairs.target_in))
     wide = logits if logits.dtype == torch.float64 else logits.float()
     logs = wide.log_softmax(-1)

@@ -99,8 +99,8 @@ class Terms:
     def required(self, line: str) -> list[str]:
         """The target terms that the translation of a line must have, each once.
 
-        Of source terms that overlap, the one that begins first counts, and of those the longest. A source term in
-        small letters also stands where its first letter is large. What another target term contains is left out.
+        Of source terms that overlap, the one that begins first counts, and of those the longest. A source term in lower
+        case also matches where its first letter is in upper case. A target term that another one contains is left out.
         """
         text, targets, at = units(line), dict[Units, str](), 0
         while at < len(text):
@@ -112,8 +112,8 @@ class Terms:
                     at += width - 1
                     break
             at += 1
-        wanted = list(targets.values())
-        return [each for each in wanted if not any(each != other and contains(other, each) for other in wanted)]
+        found = list(targets.values())
+        return [each for each in found if not any(each != other and contains(other, each) for other in found)]
 
     def missing(self, line: str, translation: str) -> list[str]:
         """The target terms that the translation of a line must have, and does not have."""
@@ -121,15 +121,15 @@ class Terms:
 
 
 def contains(text: str, term: str) -> bool:
-    """Whether a term stands in a text, whole; its first letter may be large or small."""
-    within, wanted = units(text), _small(units(term))
-    return any(_small(within[at : at + len(wanted)]) == wanted for at in range(len(within) - len(wanted) + 1))
+    """Whether a text contains a whole term; the first letter of the term may be in either case."""
+    within, sought = units(text), _small(units(term))
+    return any(_small(within[at : at + len(sought)]) == sought for at in range(len(within) - len(sought) + 1))
 
 
 def ends_with(text: str, term: str) -> bool:
-    """Whether a text ends with a term, whole; as `contains`."""
-    last, wanted = units(text)[-len(units(term)) :], _small(units(term))
-    return bool(last) and _small(last) == wanted
+    """Whether a text ends with a whole term; the first letter of the term may be in either case."""
+    last, sought = units(text)[-len(units(term)) :], _small(units(term))
+    return bool(last) and _small(last) == sought
 
 
 @lru_cache(1024)
@@ -153,12 +153,12 @@ def _kind(character: str) -> str:
 
 
 def _small(term: Units) -> Units:
-    """A term with a small first letter."""
+    """A term with its first letter in lower case."""
     return (term[0][:1].lower() + term[0][1:], *term[1:])
 
 
 def subwords_of(targets: Iterable[str], side: SideText) -> dict[str, list[int]]:
-    """The subwords with which a translation says each target term; without those that have unknown characters.
+    """The subwords of each target term, except terms with characters that the vocabulary lacks.
 
     Terms are not truecased, since they begin no sentence.
     """
@@ -174,7 +174,7 @@ def subwords_of(targets: Iterable[str], side: SideText) -> dict[str, list[int]]:
 
 
 def _without_blank(ids: list[int], pieces: Sequence[str], entries: Mapping[str, int]) -> list[int]:
-    """Subwords without the blank before them, as within a text that has none; with it if the vocabulary needs it."""
+    """Subwords without the blank before them, as in a script without blanks; as they are if there are no others."""
     first = pieces[ids[0]] if ids else ""
     if not first.startswith(BLANK):
         return ids
@@ -184,7 +184,7 @@ def _without_blank(ids: list[int], pieces: Sequence[str], entries: Mapping[str, 
 
 
 def continuing(side: SideText) -> list[int]:
-    """The subwords that go on with the word before them: their first character is a letter, a mark or a digit.
+    """The subwords that continue the word before them: their first character is a letter, a mark or a digit.
 
     Bytes of characters beyond ASCII count as letters, most of which they spell.
     """

@@ -14,7 +14,9 @@ from posnmt.translate.translations import Translation
 
 
 def blocks(requests: Sequence[Request], join: int) -> list[range]:
-    """The places of lines in blocks of up to `join` consecutive ones, which no document and no blank line divides.
+    """The places of lines in blocks of up to `join` consecutive lines of one document, without blank lines.
+
+    A blank line, and a line without a document, is a block by itself.
 
     Args:
         requests: lines in the order of their documents.

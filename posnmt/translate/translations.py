@@ -170,7 +170,7 @@ def is_ranked(decode: Decode) -> bool:
 
 
 def _ranked(pairs: Sequence[tuple[str, Hypothesis]], decode: Decode) -> list[tuple[str, Hypothesis]]:
-    """The different texts of some hypotheses, each with one of them, best first."""
+    """The different texts of some hypotheses, each with one hypothesis, best first."""
     of_text: dict[str, list[Hypothesis]] = {}
     for text, each in pairs:
         of_text.setdefault(text, []).append(each)
@@ -185,7 +185,7 @@ def _ranked(pairs: Sequence[tuple[str, Hypothesis]], decode: Decode) -> list[tup
 
 
 def _merged(hypotheses: Sequence[Hypothesis], length_penalty: float) -> Hypothesis:
-    """The most probable of the hypotheses of a text; its score is made of the sum of their probabilities."""
+    """The most probable hypothesis of a text, with a score from the sum of the probabilities of all of them."""
     different = {tuple(each.tokens): each for each in hypotheses}  # samples may be equal
     if len(different) == 1:
         return hypotheses[0]
@@ -206,8 +206,8 @@ def _weights(
     return [math.exp(total - max(totals)) for total in totals]
 
 
-def kept_badly(translations: Sequence[Translation]) -> list[str]:
-    """How many lines have characters that the vocabulary lacks, lost or gained spans, or lost sentences: one each."""
+def losses(translations: Sequence[Translation]) -> list[str]:
+    """Sentences that count the lines with unknown characters, lost or gained spans, and lost sentences."""
     of, sentences = f"of {len(translations):,} lines", []
     if unknown := sum(bool(each.unknown) for each in translations):
         sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")

@@ -38,10 +38,10 @@ class SourceAttention(threading.local):
 
 @contextmanager
 def watching(models: Sequence[TranslationModel], what: str, where: str) -> Iterator[list[SourceAttention]]:
-    """A context in which the attention of each model to the source is known after each pass.
+    """A context in which the attention of each model to the source can be read after each forward pass.
 
     Args:
-        what, where: what asks for it, for errors.
+        what, where: who asks for it, and by which option, for error messages.
 
     Raises:
         UserError: a model that is not a Transformer, or whose steps are CUDA graphs.

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from posnmt.data.text import SideText
 
 GAP = "\x1f"
-"""What stands in a text in place of what is none of its subwords; a blank that no text has."""
+"""A blank that no text has. It stands in a text in place of characters that belong to none of its subwords."""
 
 ALIKE, NEAR, FAR = 3, 16, 500
-"""Where a text and the letters of its subwords differ: behind what detokenising removed, they go on with the next equal
-letter; behind unknown characters with so many equal letters, among the next ones of the subwords and of the text."""
+"""How far to look where a text and the letters of its subwords differ. If detokenising removed letters of the subwords,
+one equal letter is enough to go on, at most `NEAR` letters further. If the text has unknown characters, `ALIKE` letters
+must be equal, at most `FAR` letters further in the text."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ def words(side: SideText, text: str, tokens: Sequence[int], log_probabilities: S
 def spans(side: SideText, text: str, tokens: Sequence[int]) -> list[Span]:
     """The words of a text, in order.
 
-    Words are those of the text pipeline: what stands between blanks in tokenised text. In text that is written without
-    blanks and that no segmenter has cut, each subword is one. Subwords of which the text shows nothing, such as a blank
-    alone, belong to the word after them, and at the end to the last one.
+    Words are those of the text pipeline, which blanks separate in tokenised text. In text that is written without
+    blanks and that no segmenter has cut, each subword is a word. Subwords that do not show in the text, such as a blank
+    alone, belong to the next word, and at the end to the last word.
 
     Args:
         side: the text pipeline that made the text, or that reads it.

@@ -14,7 +14,7 @@ from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
-from posnmt.translate.search import _with_company
+from posnmt.translate.search import _pad_to_bucket
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from posnmt_position.fire import FEW
@@ -160,10 +160,10 @@ def test_narrow_logits_are_computed_again_where_it_matters(members, monkeypatch)
 
 
 def test_a_batch_shrinks_in_round_steps():
-    assert _with_company([1, 4], 5) == [1, 4]
-    assert _with_company(list(range(0, 34, 2)), 40) == [0, 1, *range(2, 34, 2)]
-    assert len(_with_company(list(range(260)), 300)) == 288
-    assert len(_with_company(list(range(299)), 300)) == 300
+    assert _pad_to_bucket([1, 4], 5) == [1, 4]
+    assert _pad_to_bucket(list(range(0, 34, 2)), 40) == [0, 1, *range(2, 34, 2)]
+    assert len(_pad_to_bucket(list(range(260)), 300)) == 288
+    assert len(_pad_to_bucket(list(range(299)), 300)) == 300
 
 
 @pytest.mark.parametrize("beam", [1, 4])

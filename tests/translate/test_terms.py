@@ -19,9 +19,11 @@ from posnmt.data.text import SideText
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
-from posnmt.translate.requests import Part, Search
+from posnmt.translate.requests import Part, Request, Search
+from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import Searcher, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, ends_with, subwords_of
+from posnmt.translate.translations import Translation
 from tests.support.commands import refused, run
 from tests.support.tiny import MODELS, VOCABULARY, build, tokens
 
@@ -80,6 +82,18 @@ def test_a_glossary_with_faults(tmp_path):
     assert "none" in line
     with pytest.raises(UserError, match="a line is a string"):
         posnmt.load(LEARNED).translate(["a"], terms={"a": 5})
+
+
+def test_a_term_is_missing_where_its_source_term_went_through_the_model():
+    terms, found = Terms.of_mapping({"house": "Haus"}), [Hypothesis([4], -1.0, -0.5, True)]
+
+    def missing(line, text, **settings):
+        return Translation(Request(line), [text], found, **settings).with_missing(terms).missing_terms
+
+    assert missing("a house {house}", "x {house}", source=[5], protected=["{house}"]) == ["Haus"]
+    assert missing("a house {house}", "x Haus {house}", source=[5], protected=["{house}"]) == []
+    assert missing("a {house}", "x {house}", source=[5], protected=["{house}"]) == []
+    assert missing("/house", "/house", source=[]) == [], "it is passed on"
 
 
 def test_subwords_of_a_term_in_text_without_blanks():

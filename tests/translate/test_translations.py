@@ -14,6 +14,7 @@ import yaml
 
 import posnmt
 from posnmt.config.schema import Decode
+from posnmt.deploy.documents.command import SIGNS
 from posnmt.deploy.server.service import Translated
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.engines import choose
@@ -22,7 +23,8 @@ from posnmt.translate.parts import Line, joined
 from posnmt.translate.requests import Part, Request, Search, numbered
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import translate_subwords
-from posnmt.translate.translations import Translation, as_text
+from posnmt.translate.summary import WARNINGS
+from posnmt.translate.translations import REMARKS, Translation, as_text
 from tests.support.commands import run
 
 CPU = torch.device("cpu")
@@ -208,6 +210,11 @@ def test_a_text_that_several_translations_of_parts_give_stands_once():
     assert whole.texts == ["a b c", "a b c", "a d"]
 
 
+def test_every_remark_has_its_sentence():
+    assert {*WARNINGS, "passed", "in_sentences", "mended"} == {*REMARKS}
+    assert {*SIGNS} <= {*REMARKS, "empty"}
+
+
 def test_ctranslate2_has_each_text_once(folder, lines):
     pytest.importorskip("ctranslate2")
     engine = choose("ctranslate2", [folder / "run1"], "model", {}).load()
@@ -234,6 +241,7 @@ def test_a_list_that_is_shorter_than_asked_for_is_written_as_it_is(folder, lines
     ]
     assert {len(record["hypotheses"]) for record in records[1:]} > {BEAM}
     short, long = (
-        Translation(texts, [Hypothesis([4], -1.0, -0.5, True)] * len(texts), [1]) for texts in (["a"], ["b", "c"])
+        Translation(Request("x"), texts, [Hypothesis([4], -1.0, -0.5, True)] * len(texts), [1])
+        for texts in (["a"], ["b", "c"])
     )
-    assert Translated(["x", "y"], ["\n"], [short, long]).alternatives(5) == ["a\nc"]
+    assert Translated([short, long], ["\n"]).alternatives(5) == ["a\nc"]

@@ -1,12 +1,12 @@
 """Translation by CTranslate2, with posnmt's subwords, limits and definition of scores.
 
-Its own limits are switched off: it cuts sources after 1,024 tokens and outputs after 256 by default. It has one limit
-of the output's length for a call, and posnmt has one for each sentence. So a sentence whose search passes its own limit
-is searched again with that limit; nothing changes for the others.
+The limits of CTranslate2 are switched off; by default it cuts sources after 1,024 tokens and outputs after 256. A call
+has one limit of the output's length, while posnmt has one for each sentence. So a sentence whose output exceeds its own
+limit is searched again with that limit; nothing changes for the others.
 
-Search masks `<pad>`, `<s>` and `<unk>`, as posnmt's does, but CTranslate2 masks before the softmax. The probability
-that label smoothing gives them, about 0.1 / V each, is then missing in the normaliser, and scores that are asked for
-are computed again by a full forward pass.
+Both programs mask `<pad>`, `<s>` and `<unk>` in search, but CTranslate2 masks them before the softmax. The probability
+that label smoothing gives them, about 0.1 / V each, is then missing in the normaliser. So scores that are asked for are
+computed again by a full forward pass.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ class CTranslate2Engine(Engine):
         """The subwords of the hypotheses of each source, with their log-probabilities by CTranslate2's search.
 
         Args:
-            limits: steps of each search; eos takes one too.
-            patience: a search ends with so many times the beam of hypotheses. Those that are known to reach their limit
-                need 2: every open hypothesis ends there, beside those that have ended.
+            limits: the number of steps of each search, with one for eos.
+            patience: a search ends when it has `patience` times the beam of hypotheses. A search that is known to reach
+                its limit needs 2, since every open hypothesis ends there in addition to those that have ended.
         """
         groups = defaultdict(list)
         for number, limit in enumerate(limits):
@@ -164,7 +164,7 @@ class CTranslate2Engine(Engine):
         ]
 
     def _steps(self, limit: int) -> int:
-        """Steps that are more than enough for an output of this length; a power of two, for few groups of sentences."""
+        """More steps than an output of this length needs: a power of two, so that there are few groups of sentences."""
         steps = 1 << limit.bit_length()
         return steps if self.longest[1] is None else min(steps, self.longest[1])
 

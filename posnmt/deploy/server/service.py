@@ -21,7 +21,7 @@ from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.translate.requests import Search, numbered
-from posnmt.translate.translations import Translation, kept_badly
+from posnmt.translate.translations import Translation, losses
 
 WARNING = "X-Posnmt-Warning"
 """The header of warnings where an interface has no field for them."""
@@ -242,7 +242,7 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
         sentences.append(f"{limited:,} {of} reached the output limit of {limit}")
     if longer:
         sentences.append(f"{longer:,} {of} are longer than the {longest:,} subwords of the longest training sentence")
-    return [*sentences, *kept_badly(translations)]
+    return [*sentences, *losses(translations)]
 
 
 def longest_trained(model: Model) -> int | None:
