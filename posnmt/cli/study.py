@@ -23,8 +23,8 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 def study() -> None:
     """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
 
-    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, clip-by-cap, schemes, schemes-enja,
-    natural, choose, one of an installed package, or a file of your own.
+    RECIPE is neishi2019, neishi2019-aspec, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019a-aspec, chen2019b,
+    clip-by-cap, schemes, schemes-enja, natural, choose, one of an installed package, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study

@@ -88,7 +88,9 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, Any], Lin
     merged = merge(below, tree)
     scales = tree.get("scales")
     for scale, setting in scales.items() if isinstance(scales, dict) else ():
-        if isinstance(setting, dict) and isinstance(setting.get("corpora"), dict):
+        if setting is None:
+            del merged["scales"][scale]
+        elif isinstance(setting, dict) and isinstance(setting.get("corpora"), dict):
             # A corpus is one value: the lines that the other recipe takes of its own text are none of this one's.
             merged["scales"][scale]["corpora"].update(setting["corpora"])
     return merged, lines

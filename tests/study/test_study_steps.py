@@ -11,6 +11,7 @@ import pytest
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Config
 from posnmt.corpora.catalogue import entry
+from posnmt.corpora.fetch import default_cache, fetch, spec
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
@@ -81,6 +82,19 @@ def test_as_many_lines_are_joined_as_in_r19(settings: dict[str, Any], lines: int
     if settings == {"rest": "keep", "documents": False}:
         assert lines_of(made.folder / "source")[1025] == "2050. 2051."  # of two sets
         assert lines_of(made.folder / "source")[-1] == "28074."
+
+
+def test_a_licensed_corpus_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is named once, and a study finds the text by the name of the corpus."""
+    monkeypatch.setenv("POSNMT_CACHE", str(tmp_path / "cache"))
+    write(tmp_path / "ASPEC-JE" / "dev" / "dev.txt", "J-1 ||| 1 ||| 文。 ||| A line .")
+    pair = {"source": "en", "target": "ja"}
+    made = context(tmp_path, {"corpus": {"name": "aspec-dev-ja-en"}, "pair": pair})
+    with pytest.raises(UserError, match="data fetch aspec-dev-ja-en --from FOLDER"):
+        steps.fetch(made)
+    fetch(spec({"name": "aspec-dev-ja-en"}), default_cache(), ("en", "ja"), print, origin=tmp_path / "ASPEC-JE")
+    steps.fetch(made)
+    assert [lines_of(made.folder / part) for part in ("source", "target")] == [["A line ."], ["文。"]]
 
 
 def test_a_part_of_a_text_is_evenly_spread(tmp_path: Path) -> None:
