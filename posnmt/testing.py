@@ -52,7 +52,8 @@ def check_scheme(
     with _registered(kind):
         choice = SchemeChoice.model_validate({"scheme": _NAME, **(options or {})})
         for setting, where in zip(stacks(Model()), position.PLACES, strict=True):
-            (side, name), sides = setting.split("."), {each: {"layers": layers} for each in ("encoder", "decoder")}
+            side, name = setting.split(".")
+            sides: dict[str, dict[str, Any]] = {each: {"layers": layers} for each in ("encoder", "decoder")}
             sides[side] |= {name: [choice]}
             sizes = {"d_model": d_model, "heads": heads, "feed_forward": 24, "dropout": 0.0}
             subject = Subject(Model.model_validate({**sizes, **sides}))

@@ -179,6 +179,8 @@ class PlainTransformer(nn.Module):
         ratio: source tokens for each target token in the training text, for these schemes.
     """
 
+    ratio: Tensor
+
     def __init__(
         self, encoder: Stack, decoder: Stack, source: Sequence[Scheme], target: Sequence[Scheme], vocabulary: int,
         cross: Sequence[Scheme] = (), ratio: float = 1.0,

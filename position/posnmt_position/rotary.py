@@ -177,7 +177,7 @@ class Rope(Scheme):
     of features (2n, 2n+1) as a complex number. Values are not rotated. Positions can be interpolated at inference.
     """
 
-    not_cross = None
+    not_cross: str | None = None
     view_class: type[Rotation] = Rotation
 
     class Settings(Options):

@@ -79,8 +79,8 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     if is_set(tree, "model.size"):
         size = SIZES.get(str(tree["model"]["size"]), {})
         left_out |= {"size", *(key for key in size if key not in sides)}
-        for side in sides.values():
-            side.pop("layers", None)
+        for settings in sides.values():
+            settings.pop("layers", None)
     return {**{key: value for key, value in begun.items() if key not in left_out}, **sides}
 
 

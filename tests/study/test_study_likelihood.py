@@ -7,13 +7,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.named import named
 from posnmt.evaluation.analyse.losses import Scored, read_losses, write_losses
 from posnmt.evaluation.analyse.scoring import Model
 from posnmt.evaluation.report.likelihood import CSV_HEAD
@@ -129,7 +129,7 @@ def test_a_step_has_the_runs_and_the_text_that_they_read(tmp_path: Path) -> None
     steps, missing = likelihoods(made, made.steps)
     assert not missing
     step = steps["own"]
-    assert step.kind in named(KINDS)
+    assert step.kind in resolve_name(KINDS)
     runs = [f"train/{system}/all/seed-{seed}" for system in ("transformer", "relative") for seed in (1, 2)]
     assert step.needs == {"test": "corpus/test", **{f"run-{number}": name for number, name in enumerate(runs)}}
     models = [{"system": system, "seed": seed} for system in ("transformer", "relative") for seed in (1, 2)]
@@ -278,7 +278,7 @@ def test_the_step_scores_with_the_positions_of_each_system(place: Path, tmp_path
     settings = {"models": models, "baseline": "transformer", "swap": False}
     out = tmp_path / "step"
     out.mkdir()
-    named(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
+    resolve_name(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
     plain, wide = read_losses(out / "losses.npz").losses
     assert np.abs(plain - wide).max() > 1e-4
 

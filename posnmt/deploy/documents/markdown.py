@@ -123,8 +123,8 @@ class MarkdownDocument:
             self._cover(each["map"], each["title"], "titles of links")
         last = 0
         for start, end in [*sorted(self._covered), (len(content), len(content))]:
-            for line in re.compile(r"[^\r\n]+").finditer(content, last, start):
-                self._keep(line.start(), line.group(), "lines that are not read as text")
+            for found in re.compile(r"[^\r\n]+").finditer(content, last, start):
+                self._keep(found.start(), found.group(), "lines that are not read as text")
             last = max(last, end)
         self.kept.sort(key=lambda each: each.line)
 

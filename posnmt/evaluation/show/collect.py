@@ -213,17 +213,20 @@ SIDES = {"encoder": "source", "decoder": "target"}
 
 
 def trained_tokens(run: Run) -> dict[str, TrainedTokens]:
-    """The lengths of training by stack, in tokens: a source ends with `</s>`, and a decoder begins with `<s>`."""
-    spreads, lengths = run.training_lengths, _lengths(run)
+    """The lengths of training by stack, in tokens: a source ends with `</s>`, and a decoder begins with `<s>`.
+
+    With `model.source_begin` a source begins with `<s>` as well.
+    """
+    spreads, lengths, begins = run.training_lengths, _lengths(run), run.config.model.source_begin
     return {
-        stack: TrainedTokens(spreads[side]["shortest"] + 1, spreads[side]["longest"] + 1, lengths.get(side))
-        for stack, side in SIDES.items()
+        stack: TrainedTokens(spreads[side]["shortest"] + more, spreads[side]["longest"] + more, lengths.get(side))
+        for (stack, side), more in zip(SIDES.items(), (1 + begins, 1), strict=True)
         if side in spreads
     }
 
 
 def _lengths(run: Run) -> dict[str, np.ndarray]:
-    """Side → number of tokens of each training sentence; empty if the store is not here or cannot be read."""
+    """The number of tokens of each training sentence by side; empty if the store is not here or cannot be read."""
     try:
         from posnmt.data.store import Store
 
@@ -237,6 +240,6 @@ def _lengths(run: Run) -> dict[str, np.ndarray]:
     except UserError:
         return {}
     return {
-        side: np.concatenate([getattr(split, f"{side}_lengths") for split in splits]).astype(np.int64) + 1
-        for side in SIDES.values()
+        side: np.concatenate([getattr(split, f"{side}_lengths") for split in splits]).astype(np.int64) + more
+        for side, more in zip(SIDES.values(), (1 + run.config.model.source_begin, 1), strict=True)
     }

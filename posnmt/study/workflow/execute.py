@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
@@ -26,7 +27,6 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import read_json, replacing, write_json
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.lock import Lock, now
-from posnmt.base.named import named
 from posnmt.base.version import __version__
 from posnmt.study.workflow.executors import visible_gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
@@ -76,7 +76,7 @@ def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], No
     inputs = {role: out / need["folder"] for role, need in step["needs"].items()}
     files = {role: Path(facts["path"]) for role, facts in step["files"].items()}
     context = Context(folder, step["settings"], inputs, files, Resources(**step["resources"]), say)
-    named(step["kinds"])[step["kind"]].run(context)
+    resolve_name(step["kinds"])[step["kind"]].run(context)
 
 
 def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import read_json, sha256_of, write_json
-from posnmt.base.named import named
 from posnmt.study.workflow.folder import STUDY, step_folder
 from posnmt.study.workflow.kind import Kind, Resources
 
@@ -89,7 +89,7 @@ class Graph:
 
     def __init__(self, steps: Iterable[Step], kinds: str) -> None:
         self.kinds = kinds
-        self._registry: Mapping[str, Kind] = named(kinds)
+        self._registry: Mapping[str, Kind] = resolve_name(kinds)
         self.steps: dict[str, Step] = {}
         faults = []
         for step in steps:

@@ -9,11 +9,10 @@ import torch
 import posnmt
 from posnmt.config.schema import Positions
 from posnmt.evaluation.show.by_distance import _equal_layers
-from posnmt.evaluation.show.collect import attentions, collect
+from posnmt.evaluation.show.collect import attentions, collect, trained_tokens
 from posnmt.evaluation.show.command import Page
 from posnmt.evaluation.show.lines import Lines
 from posnmt.evaluation.show.sections import Sentence, Shown, marks
-from posnmt.evaluation.show.trained import trained_tokens
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES
 from posnmt.run.run import Run
