@@ -62,21 +62,21 @@ def load(
             that of the run's config. Scores, encoder states and attention are always computed in fp32.
 
     Raises:
-        UserError: no run folder, no such checkpoint, runs with different vocabularies, or a change that means nothing
-            for the positions of a model; or a language whose mark the training text lacks.
+        UserError: no run folder, no such checkpoint, runs with different vocabularies, a change that does not apply to
+            the positions of a model, or a language whose mark the training text lacks.
     """
     several = isinstance(runs, Iterable) and not isinstance(runs, str | Path | Run)
-    wanted: list[Any] = list(runs) if several else [runs]  # type: ignore[arg-type]
+    given: list[Any] = list(runs) if several else [runs]  # type: ignore[arg-type]
     todo = "name a folder made by `posnmt train`"
-    if not wanted:
+    if not given:
         raise UserError("there is no run to load", None, todo)
-    for run in wanted:
+    for run in given:
         if not isinstance(run, str | Path | Run):
             raise UserError(f"a run is a folder, or what posnmt.train returned; got {type(run).__name__}", "runs", todo)
     refuse_unknown(str(checkpoint), CHECKPOINTS, "checkpoint")
     if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate!r}", "interpolate")
-    opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in wanted]
+    opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in given]
     settings = plain(options)
     changes = settings.get("positions")
     if interpolate is not None and isinstance(changes, dict | None):
@@ -130,16 +130,18 @@ class TrainedModel:
 
         Args:
             lines: one sentence each, of any length.
-            documents: with `join` a document id for each line, which ends at its first blank, or None: a line without
-                one is alone. Lines of two documents are never together, nor are those before and behind an empty line.
-            prefixes: the beginning of the translation of each line; None: all are free.
+            documents: with `join`, the document id of each line, which ends at its first blank; None for a line that
+                is translated alone. Lines of two documents are never together, nor are those before and behind an empty
+                line.
+            prefixes: the beginning of the translation of each line; None: all translations are free.
             terms: source term → target term; where a line has the first, its translation has the second, unless the
                 vocabulary lacks its characters or the line is in parts.
             options: settings of search, by name: those of `posnmt.SearchOptions`; each default is that of the run's
                 config.
 
         Raises:
-            UserError: an option out of its range, a line that is none, or one too long for a finite position table.
+            UserError: an option out of its range, something else than a line, or a line too long for a finite position
+                table.
         """
         search = self._asked(options, terms, scored=False)
         translations = list(self._search(search, lines, prefixes, documents))
@@ -190,7 +192,7 @@ class TrainedModel:
             batch: most padded subwords of a batch.
 
         Raises:
-            UserError: a pair that is none, or a line too long for a finite position table.
+            UserError: something else than a pair, or a line too long for a finite position table.
         """
         given = listed(pairs, "pairs")
         wrong = [

@@ -176,12 +176,7 @@ class Engine(ABC):
     def _as_text(self, parts: Sequence[Part], found: Sequence[Found], search: Search) -> list[Translation]:
         """The translations of parts, with everything that did not go through the model."""
         decode = search.decode
-        translations = [
-            each.marked(translation)
-            for each, translation in zip(
-                found, as_text(self.text, parts, [each.hypotheses for each in found], search), strict=True
-            )
-        ]
+        translations = as_text(self.text, parts, found, search)
         links = partial(self.links, batch=decode.batch) if self.aligns else None
         if search.aligned:
             texts, rows = [part.model_text for part in parts], [part.ids for part in parts]

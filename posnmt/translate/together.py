@@ -10,7 +10,6 @@ from itertools import pairwise
 from posnmt.data.subword import BREAK
 from posnmt.translate.requests import Part, Request
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.translations import Translation
 
 
 def blocks(requests: Sequence[Request], join: int) -> list[range]:
@@ -67,10 +66,6 @@ class Found:
     hypotheses: list[Hypothesis]
     joined: int = 1
     fell_apart: bool = False
-
-    def marked(self, translation: Translation) -> Translation:
-        """The translation of the part, which states how it was made."""
-        return replace(translation, joined=self.joined, fell_apart=self.fell_apart)
 
 
 def grouped(lines: Sequence[Sequence[Part]], join: int, longest: int | None) -> list[list[Part]]:

@@ -21,6 +21,7 @@ from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.spans import Interval, blanked
+from posnmt.translate.together import Found
 from posnmt.translate.words import GAP, Span, Word, spans, words
 
 if TYPE_CHECKING:
@@ -139,23 +140,22 @@ REMARKS: dict[str, Callable[[Translation], Any]] = {
 """Name → whether it holds for the best translation of a line."""
 
 
-def as_text(
-    text: TextPipeline, parts: Sequence[Part], hypotheses: Sequence[Sequence[Hypothesis]], search: Search
-) -> list[Translation]:
+def as_text(text: TextPipeline, parts: Sequence[Part], found: Sequence[Found], search: Search) -> list[Translation]:
     """The translations of each part: the best by score, the best by `decode.mbr`, or the first samples.
 
     Args:
-        hypotheses: all hypotheses or samples of each part.
+        found: all hypotheses or samples of each part.
     """
-    decoded = iter(text.target.decode([each.tokens for group in hypotheses for each in group]))
+    decoded = iter(text.target.decode([each.tokens for of_part in found for each in of_part.hypotheses]))
     translations = []
-    for part, group in zip(parts, hypotheses, strict=True):
-        pairs = [(next(decoded), each) for each in group]
+    for part, of_part in zip(parts, found, strict=True):
+        pairs = [(next(decoded), each) for each in of_part.hypotheses]
         if is_ranked(search.decode):
             pairs = _ranked(pairs, search.decode)
         pairs = pairs[: search.nbest]
-        texts = [each for each, _ in pairs] or [""]
-        translations.append(Translation(part.request, texts, [each for _, each in pairs], part.ids))
+        texts, hypotheses = [each for each, _ in pairs] or [""], [each for _, each in pairs]
+        translation = Translation(part.request, texts, hypotheses, part.ids)
+        translations.append(replace(translation, joined=of_part.joined, fell_apart=of_part.fell_apart))
     return translations
 
 

@@ -148,7 +148,7 @@ class Translator(Engine):
             precision, cuda_graphs: see `Translator`.
 
         Raises:
-            UserError: runs whose subword models differ, or a change that means nothing for a model's positions.
+            UserError: runs whose subword models differ, or a change that does not apply to a model's positions.
         """
         for run in runs[1:]:
             if run.text_hash() != runs[0].text_hash():

@@ -24,6 +24,7 @@ from posnmt.translate.requests import Part, Request, Search, numbered
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.summary import WARNINGS
+from posnmt.translate.together import Found
 from posnmt.translate.translations import REMARKS, Translation, as_text
 from tests.support.commands import run
 
@@ -184,7 +185,7 @@ def test_a_text_counts_once_for_each_of_its_subwords():
     samples = [Hypothesis(tokens, math.log(p), 0.0, True) for tokens, p in (([1], 0.2), ([1], 0.2), ([1, 0], 0.1))]
     samples += [Hypothesis([2], math.log(0.3), 0.0, True)]
     decode = Decode(sampling={}, mbr=4)
-    [found] = as_text(SimpleNamespace(target=side), [Part([7])], [samples], Search(decode, 4))
+    [found] = as_text(SimpleNamespace(target=side), [Part([7])], [Found(samples)], Search(decode, 4))
     assert found.texts == ["a", "b"]
     assert found.hypotheses[0].score == pytest.approx(math.log(0.3) / 2)
     assert found.hypotheses[0].tokens == [1]

@@ -1,7 +1,7 @@
-"""The bounded queue of a model: requests wait here, and lines of several are translated together.
+"""The bounded queue of a model: jobs wait here, and lines of several jobs are translated in one batch.
 
-Lines of a batch are searched alike, and searches take turns. Half of a batch belongs to the oldest request of its
-search, so that each is finished in bounded time; the rest is shared line by line. So a short request does not wait for
+All lines of a batch have the same search, and searches take turns. Half of a batch belongs to the oldest job of its
+search, so that each job is finished in bounded time; the rest is shared line by line. So a short job does not wait for
 the end of a long one.
 """
 
@@ -19,14 +19,14 @@ from posnmt.translate.requests import Request, Search
 from posnmt.translate.translations import Translation
 
 OVERHEAD = 20
-"""Characters that a line counts for beside its own."""
+"""Characters that each line counts for in addition to its own."""
 
 NEWEST = 0.2
 """The weight of the newest batch in the mean speed."""
 
 
 class Full(Exception):
-    """The queue takes no more; `seconds` is when it may."""
+    """The queue is full; it may accept jobs again in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Job:
 
 
 class Batch:
-    """Lines of one or several jobs that are searched alike; the translator sorts them by length.
+    """Lines of one or several jobs with the same search; the engine sorts them by length.
 
     Attributes:
         parts: job → its line numbers, in order.
@@ -80,7 +80,7 @@ class Batch:
         self.full = False
 
     def take(self, job: Job, limit: int) -> bool:
-        """Take the next line of a job if it fits into a limit, or is the first; whether it did."""
+        """Take the next line of a job if it is the first of the batch or fits into the limit; whether it was taken."""
         if not job.waiting:
             return False
         cost = job.cost(job.waiting[0])
@@ -92,16 +92,16 @@ class Batch:
 
 
 class Queue:
-    """Accepted requests of a model.
+    """The accepted jobs of a model.
 
     Args:
-        limit: characters of accepted lines, those at work included; see `Job.cost`.
-        patience: seconds that an accepted request may be expected to wait.
+        limit: characters of accepted lines, including those that are being translated; see `Job.cost`.
+        patience: seconds that an accepted job may be expected to wait.
         batch: characters of the lines of a batch.
 
     Attributes:
         size: characters of accepted lines.
-        speed: characters a second, once a batch was full.
+        speed: characters per second; None: no batch was full yet.
     """
 
     def __init__(self, limit: int, patience: float, batch: int) -> None:
@@ -115,14 +115,14 @@ class Queue:
 
     @property
     def jobs(self) -> int:
-        """Requests with lines that wait."""
+        """The number of jobs with lines that wait."""
         return len(self._jobs)
 
     def add(self, job: Job) -> None:
-        """Accept a request.
+        """Accept a job.
 
         Raises:
-            Full: its lines would pass the limit, or wait too long at the present speed.
+            Full: its lines would exceed the limit, or wait too long at the present speed.
         """
         if not job.requests:
             job.finish([], [])
@@ -137,7 +137,7 @@ class Queue:
             self._changed.notify()
 
     def drop(self, job: Job) -> None:
-        """Forget the lines of a request that wait."""
+        """Remove the waiting lines of a job."""
         with self._changed:
             self._jobs.pop(job, None)
             self.size -= sum(map(job.cost, job.waiting))
@@ -151,7 +151,7 @@ class Queue:
             return self._batch() if self._jobs else None
 
     def done(self, batch: Batch, seconds: float) -> None:
-        """A batch has left the queue after so many seconds."""
+        """Note that a batch was translated in this many seconds."""
         with self._changed:
             self.size -= batch.cost
             speed = batch.cost / max(seconds, 1e-6)

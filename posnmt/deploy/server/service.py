@@ -1,4 +1,4 @@
-"""What the interfaces share: who asks, which model answers, and a translation that waits its turn."""
+"""What the interfaces share: who asks, which model answers, and how a translation waits for its turn."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ class Service:
             raise Refusal(400, str(undecided)) from None
 
     def search(self, model: Model, nbest: int, scored: bool = False, aligned: bool = False, **options: Any) -> Search:
-        """How to search for so many translations; the beam becomes as wide as they are many.
+        """The search for `nbest` translations of each line; the beam becomes at least as wide.
 
         Args:
-            options: settings of `decode`; None: the model's.
+            options: settings of `decode`; None: as the model has it.
 
         Raises:
-            Refusal: too many, or alignments by a model without.
+            Refusal: too many translations, or alignments by a model that has none.
         """
         if aligned and not model.engine.aligns:
             raise Refusal(400, f"model {model.name} has no alignments; Transformers that PyTorch computes have")
@@ -227,7 +227,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
-    """What a reader of translations should know of their lengths and of what they keep, a sentence each."""
+    """Sentences that warn of long lines, of outputs that were cut, and of losses in translations."""
     translations = [each for text in texts for each in text.translations]
     decode, longest = model.decode, longest_trained(model)
     limited = sum(each.at_limit for each in translations)
