@@ -114,4 +114,4 @@ format: $(READY)
 	$(BIN)/ruff check --fix posnmt position tests benchmarks docs notebooks
 
 clean:
-	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
