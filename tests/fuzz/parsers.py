@@ -441,6 +441,25 @@ def _tmx(folder: Path, name: str) -> None:
     write_tmx(folder / name, ("en", "de"), [folder / "one", folder / "two"], _silent)
 
 
+NIST = b"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE mteval SYSTEM "ftp://jaguar.ncsl.nist.gov/mt/resources/mteval-xml-v1.3.dtd">
+<mteval><%sset setid="s" srclang="Chinese" trglang="English" refid="a"><doc docid="d 1" genre="nw">
+<hl><seg id="1">Eins &amp; eins.</seg></hl><p><seg id="2">Zwei.</seg></p></doc></%sset></mteval>
+"""
+ASPEC = b"J-1 ||| 1 ||| Eins. ||| One .\nJ-1 ||| 2 ||| Zwei. ||| Two .\n"
+
+
+def _licensed(folder: Path, name: str) -> None:
+    from posnmt.corpora.licensed import write_licensed
+    from posnmt.corpora.spec import Columns, MtEval
+
+    table = Columns(tables=["dev.txt"], separator=" ||| ", fields=4, columns=(2, 3), documents=0)
+    (folder / "made").mkdir()
+    for corpus in [table] if name == "dev.txt" else [MtEval(mteval="mt-*.xml")]:
+        texts = write_licensed(corpus, folder, folder / "made", _silent)
+        assert len({path.read_bytes().count(b"\n") for path in texts.values()}) == 1
+
+
 def _test_set(folder: Path, name: str) -> None:
     from sacrebleu.dataset import DATASETS
     from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
@@ -664,6 +683,12 @@ def parsers() -> dict[str, Parser]:
         "archive": _of(_archive, archives, ("", byte_edits)),
         "unpacked": _of(_unpacked, packed, ("", byte_edits)),
         "tmx": _of(_tmx, {"a.tmx": TMX, "a.tmx.gz": gzip.compress(TMX, mtime=0)}, ("", text_of)),
+        "licensed": _of(
+            _licensed,
+            {"mt-src.xml": NIST % (b"src", b"src"), "mt-ref.xml": NIST % (b"ref", b"ref"), "dev.txt": ASPEC},
+            (".xml", text_of),
+            (".txt", byte_edits),
+        ),
         "test-set": _of(
             _test_set, {"set.xml": WMT, "set.tsv": b"a\tb\nc\td\n", "de.sgm": SGML, "en.sgm": SGML}, ("", text_of)
         ),
