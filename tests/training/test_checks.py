@@ -11,6 +11,7 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
+from posnmt.data.batch import BatchPlan
 from posnmt.data.prepare import prepare
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
@@ -80,16 +81,22 @@ def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
     assert any(np.array_equal(numbers, each) for each in plan.epoch(0))
 
 
-@pytest.mark.parametrize("size", [1, 3, 20])
-def test_no_batch_that_is_drawn_is_larger_than_the_largest(path, size):
-    settings = ["train.with_replacement=true", "train.batch_unit=sentences", f"train.batch={size}"]
+@pytest.mark.parametrize(("size", "longest"), [(1, 33), (2, 62), (7, 62)])
+def test_no_batch_that_is_drawn_can_be_larger_than_the_largest(size, longest):
+    """The longest source and the longest target, which are of two pairs, may be drawn together; or the longest pair."""
+    sides = [np.array([each, *[1] * 500, other], np.int32) for each, other in ((30, 1), (1, 30))]
+    pairs = SimpleNamespace(source_lengths=sides[0], target_lengths=sides[1])
+    numbers, tokens = largest_batch(BatchPlan(pairs, size, "sentences", seed=1, with_replacement=True))
+    assert len(numbers) == size
+    assert tokens == size * longest == size * sum(int(side[numbers].max()) + 1 for side in sides)
+
+
+def test_batches_are_drawn_where_the_configuration_says_so(path):
+    settings = ["train.with_replacement=true", "train.batch_unit=sentences", "train.batch=7"]
     config = load(path, settings)
     pairs = training_pairs(config, prepare(config))
-    numbers, tokens = largest_batch(batch_plan(config.train, pairs))
-    sides = pairs.source_lengths, pairs.target_lengths
-    longest = sum(int(side.max()) + 1 for side in sides) if size > 1 else int((sides[0] + sides[1]).max()) + 2
-    assert tokens == size * longest == size * sum(int(side[numbers].max()) + 1 for side in sides)
-    assert len(numbers) == size
+    assert len(pairs) % 7
+    assert {len(batch) for batch in batch_plan(config.train, pairs).epoch(0)} == {7}
 
 
 @pytest.mark.parametrize(
