@@ -218,7 +218,8 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int
         rows[f"[{SPEEDS}]({SPEEDS})"] = "speeds of systems, measured in turn"
     if "report.html" in files:
         rows["[report.html](report.html)"] = "the report, with the verdicts"
-        rows["[tables.tar.xz](tables.tar.xz), [figures.tar.xz](figures.tar.xz)"] = "its tables and figures"
+        shown = [name for name in ("tables", "figures") if any(each.startswith(f"{name}/") for each in files)]
+        rows[", ".join(f"[{name}.tar.xz]({name}.tar.xz)" for name in shown)] = f"its {' and '.join(shown)}"
         rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"
     yield f"# {recipe.title}: scale {study_plan.scale}"
     yield ""

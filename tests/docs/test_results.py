@@ -77,7 +77,9 @@ def test_the_recipe_of_a_copy_loads_and_has_its_trainings(copy: Path) -> None:
         for variant in recipe.variants(mark["scale"])
         for seed in range(1, recipe.seeds(variant, mark["scale"]) + 1)
     }
-    assert Copy(copy).facts.keys() == planned
+    complete = "**It is not complete**" not in (copy / "README.md").read_text(encoding="utf-8")
+    assert Copy(copy).facts.keys() <= planned
+    assert (Copy(copy).facts.keys() == planned) == complete
 
 
 @functools.cache

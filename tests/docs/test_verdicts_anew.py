@@ -14,10 +14,12 @@ from posnmt.base.files import read_json
 from posnmt.study.claims import Claim
 from posnmt.study.copied import MARK
 from posnmt.study.load import load
+from posnmt.study.registration import FILE as REGISTERED
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-COPIES = sorted(path.parent for path in RESULTS.glob(f"*/{MARK}"))
+COPIES = sorted(path.parent for path in RESULTS.glob(f"*/{MARK}") if not (path.parent / REGISTERED).exists())
+"""The studies from before registration, whose verdicts were decided by another rule at first."""
 PAPERS = ("rosendahl2019", "neishi2019", "chen2019a", "chen2019b")
 COUNTED = re.compile(r"Of (\d+) primary claims (\d+) hold after Holm. Later ones of these: (\d+)\.")
 CLAIM = re.compile(r"\b\d+[a-z]?\b|Figure 3, \w+ \w+")

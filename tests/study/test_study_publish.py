@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from posnmt.study.copied import FOLDERS, packed_in
 from posnmt.study.load import load
@@ -43,3 +46,11 @@ def test_a_copy_names_the_parts_from_outside() -> None:
     lines = list(_readme(plan(load("choose"), "smoke", None, parts=[own, packed]), {}, {}, None))
     assert "The scheme `mine:Mine` is not part of posnmt and must be importable." in lines
     assert "The system `near` of pos-near 1.0 is not part of posnmt and must be importable." in lines
+
+
+@pytest.mark.parametrize("folders", [["tables"], ["tables", "figures"]])
+def test_a_copy_describes_the_packed_folders_that_it_has(folders: list[str]) -> None:
+    """A study whose recipe draws nothing has no figures."""
+    files = {"report.html": b"", **{f"{folder}/1.csv": b"" for folder in folders}}
+    [row] = [line for line in _readme(plan(load("choose"), "smoke", None), {}, files, None) if "tables.tar" in line]
+    assert re.findall(r"\[(\w+)\.tar\.xz\]\(\1\.tar\.xz\)", row) == folders
