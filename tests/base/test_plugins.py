@@ -470,7 +470,7 @@ def test_a_new_scheme_works_as_it_is(tmp_path, monkeypatch, capsys):
     assert out.splitlines() == [str(tmp_path / "gaussian.py"), str(tmp_path / "test_gaussian.py")]
     assert "python " + str(tmp_path / "test_gaussian.py") in err
     page = (PAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## A position scheme, whole")[1]
-    assert [text for _, kind, text in blocks(page) if kind == "python"] == [(tmp_path / "gaussian.py").read_text()]
+    assert next(text for _, kind, text in blocks(page) if kind == "python") == (tmp_path / "gaussian.py").read_text()
     monkeypatch.syspath_prepend(tmp_path)  # as for a script
     capsys.readouterr()
     runpy.run_path(str(tmp_path / "test_gaussian.py"), run_name="__main__")

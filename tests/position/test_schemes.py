@@ -31,19 +31,14 @@ def test_a_scheme_from_outside_the_package():
     check_scheme(Outside, {"rate": 0.25}, d_model=24, heads=3, layers=1)
 
 
-def test_the_scheme_in_contributing_md():
+@pytest.mark.parametrize(("number", "name"), [(1, "Gaussian"), (2, "Forgetting")])
+def test_the_schemes_in_contributing_md(number, name):
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    names = {"__name__": "gaussian"}
-    exec(
-        compile(
-            text.split("## A position scheme, whole")[1].split("```python\n")[1].split("```")[0],
-            "gaussian.py",
-            "exec",
-            dont_inherit=True,
-        ),
-        names,
-    )
-    check_scheme(names["Gaussian"])
+    parts = text.split("## A position scheme, whole")[1].split("\n## ")[0].split("```python\n")
+    assert len(parts) == 3
+    names = {"__name__": name.lower()}
+    exec(compile(parts[number].split("```")[0], f"{name.lower()}.py", "exec", dont_inherit=True), names)
+    check_scheme(names[name], layers=1)
 
 
 @pytest.mark.slow
