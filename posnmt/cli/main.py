@@ -58,7 +58,9 @@ def main() -> None:
 
 @click.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
-@click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each training")
+@click.option(
+    "--updates", type=click.IntRange(min=1), default=700, show_default=True, help="number of updates of each training"
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
 def demo(out: Path, updates: int, seed: int) -> None:
     """Run an end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
@@ -253,7 +255,7 @@ def train(
     type=click.IntRange(min=2),
     default=2048,
     show_default=True,
-    help="ctranslate2, argos: longest input, in tokens, that tables of positions are written for",
+    help="ctranslate2, argos: longest text, in tokens, that tables of positions are written for",
 )
 @click.option(
     "--precision",
