@@ -9,17 +9,19 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+EVERY = 10.0
+"""Seconds between two lines of progress if there is no terminal."""
+
 
 class Display:
     """Shows the progress of long work, and messages on separate lines.
 
     Args:
         quiet: show nothing.
-        every: seconds between two progress lines if there is no terminal.
     """
 
-    def __init__(self, quiet: bool = False, every: float = 10.0) -> None:
-        self.quiet, self.every = quiet, every
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar: Progress | None = None
         self._last = 0.0
@@ -53,7 +55,7 @@ class Display:
             if not self._bar.tasks:
                 self._bar.add_task(description, total=1.0, state=state)
             self._bar.update(self._bar.task_ids[0], description=description, completed=fraction, state=state)
-        elif time.monotonic() - self._last >= self.every:
+        elif time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
             self.say(f"{description} {fraction:4.0%}  {state}")
 

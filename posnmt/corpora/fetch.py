@@ -67,7 +67,6 @@ class FetchedCorpus:
     Attributes:
         source, target: aligned text, one sentence a line.
         document_ids: a document id for each line, for `posnmt condition join --documents`; None if the corpus has none.
-        checksum: SHA-256 of the SHA-256 of these files, in this order.
         lines: the number of lines; None for the user's own files, which are not read here.
         licence, citation: those in the catalogue.
         references: the other references of a test set that has several.
@@ -76,7 +75,6 @@ class FetchedCorpus:
     source: Path
     target: Path
     document_ids: Path | None
-    checksum: str
     lines: int | None = None
     licence: str | None = None
     citation: str | None = None
@@ -190,8 +188,7 @@ def _local(corpus: LocalText) -> FetchedCorpus:
     """The user's own files. Their text is checked later, when it is read."""
     source, target = (existing_file(path, side) for path, side in zip(corpus.path, _PARTS, strict=False))
     documents = existing_file(corpus.documents, "documents") if corpus.documents else None
-    files = [path for path in (source, target, documents) if path is not None]
-    return FetchedCorpus(source, target, documents, _combined([sha256_of(path) for path in files]))
+    return FetchedCorpus(source, target, documents)
 
 
 def _write_remote(
@@ -258,7 +255,6 @@ def _cached_texts(
         folder / "source",
         folder / "target",
         folder / "documents" if "documents" in facts else None,
-        _combined([facts[part]["sha256"] for part in _PARTS if part in facts]),
         facts["source"]["lines"],
         references=tuple(folder / part for part in sorted(further)),
     )
@@ -276,7 +272,3 @@ def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
 def _lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for _ in file)
-
-
-def _combined(digests: list[str]) -> str:
-    return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Counts what encoding and decoding changes in the text of a side of a corpus, with examples.
+"""Counts what encoding and decoding change in the text of a side of a corpus, with examples.
 
 Decoding should restore the text. It does not if normalisation replaces characters, if the vocabulary lacks them, or if
 the inverse of a tokeniser sets other blanks.
@@ -31,7 +31,7 @@ _NAMED = {"": "nothing", " ": "a blank"}
 
 @dataclass
 class Restored:
-    """How many lines of a side encoding and decoding changes.
+    """The lines of a side that encoding and decoding change.
 
     Attributes:
         compared: lines that were encoded and decoded.

@@ -278,7 +278,7 @@ class Store:
         return self._split(name)
 
     def trained(self) -> list[Split]:
-        """The training pairs in each random segmentation, in the order of passes; only once if there are none."""
+        """The splits that passes of training read in turn: the random segmentations, or `train` if there are none."""
         sampling = self.manifest.get("sampling")
         return [self._split(name) for name in (sampled_splits(sampling["segmentations"]) if sampling else ["train"])]
 

@@ -111,7 +111,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
     if "format" in written.tree:
         return Completed(written.config({}), {})
     written = written.continued()
-    # faults of the configuration are reported before its corpus is read; any value stands for one that is still chosen
+    # faults of the configuration are reported before its corpus is read; placeholders stand for what is chosen below
     budget = {} if _has_budget(written) else {"train.epochs": 1}
     dev = (
         {} if any(defaults.is_set(written.tree, key) for key in ("data.dev", "data.held_out")) else {"data.held_out": 1}
