@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.support.covering import groups, pairwise
+from tests.support.covering import covering, groups, pairwise
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,10 @@ def test_every_two_values_of_two_factors_are_in_a_row(factors):
         assert {(row[one], row[other]) for row in rows} == {*itertools.product(left, right)}
     longest = sorted(map(len, factors))[-2:]
     assert len(rows) < 2 * longest[0] * longest[1]
+
+
+def test_names_have_every_feature_between_them():
+    assert covering({"a": "x", "b": "xyz", "c": "zw", "d": "yz"}) == ["b", "c"]
 
 
 def test_every_pair_is_in_a_group_of_pairs():

@@ -46,7 +46,7 @@ def test_parts_add_up_to_the_whole():
     torch.testing.assert_close(in_parts, whole)
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", tiny.each_of())
 def test_bf16_differs_by_rounding_alone(name):
     """bf16 has 8 bits: sums over rows and layers were off by up to 0.03 of the gradient's norm."""
     wide, narrow = (

@@ -24,6 +24,7 @@ from tests.support.tiny import (
     VOCABULARY,
     build,
     config,
+    each_of,
     encoder,
     settings,
     subject,
@@ -142,7 +143,7 @@ def test_every_sub_layers_output_is_dropped_before_it_is_added(side):
     assert torch.equal(*seen)
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", each_of(TRANSFORMERS))
 def test_every_scheme_serves_pre_norm_layers(name):
     CHECKS["selection"](subject({**MODELS[name], "norm": "pre"}))
 

@@ -32,7 +32,7 @@ def texts(count):
 
 
 @needs_bf16
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", tiny.each_of())
 def test_a_model_packed_in_bf16_is_the_model_within_rounding(name):
     plain, packed = (tiny.build(**tiny.MODELS[name]).float() for _ in range(2))
     pack(packed, torch.bfloat16)

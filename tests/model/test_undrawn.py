@@ -7,10 +7,10 @@ import torch
 
 from posnmt.model.registry import build_undrawn
 from posnmt.model.weights import load_model, save_model
-from tests.support.tiny import MODELS, VOCABULARY, build, settings, tokens
+from tests.support.tiny import MODELS, VOCABULARY, build, each_of, settings, tokens
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", each_of())
 def test_an_undrawn_model_with_its_weights_is_the_saved_one(name, tmp_path):
     saved = build(**MODELS[name])
     save_model(saved, tmp_path / "model.safetensors", {})

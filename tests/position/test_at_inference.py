@@ -17,7 +17,7 @@ from posnmt.model.at_inference import change_positions
 from posnmt.model.positions import SCHEMES, build
 from posnmt.testing import in_pieces
 from posnmt_position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
-from tests.support.tiny import MODELS, subject, tokens
+from tests.support.tiny import MODELS, each_of, subject, tokens
 from tests.support.tiny import build as build_model
 
 CHANGES = {
@@ -59,7 +59,7 @@ def assert_same(change, got, want):
     torch.testing.assert_close(got, want, rtol=0, atol=1e-9, msg=lambda text: f"{change}: {text}")
 
 
-by_name = pytest.mark.parametrize("name", MODELS)
+by_name = pytest.mark.parametrize("name", each_of())
 
 
 def scheme(name, causal, d_head=WIDTH, **options):

@@ -9,10 +9,9 @@ from posnmt.base.errors import UserError
 from posnmt.model.positions import SCHEMES
 from posnmt.testing import CHECKS
 from posnmt_position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
-from tests.support.tiny import MODELS, TRANSFORMERS, build, config, subject, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, build, config, each_of, subject, tokens
 
-every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
-by_name = pytest.mark.parametrize("name", MODELS)
+by_name = pytest.mark.parametrize("name", each_of())
 PLAIN = [name for name in TRANSFORMERS if subject(MODELS[name]).config.architecture == "transformer"]
 
 
@@ -22,9 +21,9 @@ def test_every_model(name, check):
     CHECKS[check](subject(MODELS[name]))
 
 
-@every_model
-def test_float32_steps_equal_the_whole_within_rounding(model_part):
-    model, source, target = build(**model_part).float(), tokens(3, 6), tokens(3, 8, seed=1)
+@by_name
+def test_float32_steps_equal_the_whole_within_rounding(name):
+    model, source, target = build(**MODELS[name]).float(), tokens(3, 6), tokens(3, 8, seed=1)
     state = model.start(model.encode(source, None), None)
     steps = torch.cat([model.advance(target[:, [place]], state) for place in range(8)], dim=1)
     torch.testing.assert_close(steps, model(source, None, target), rtol=1e-5, atol=2e-5)
@@ -43,7 +42,7 @@ def test_order_matters_exactly_where_a_system_says_so(name):
     assert same == blind
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", each_of(TRANSFORMERS))
 def test_attention_dropout_takes_the_same_path_in_evaluation(name):
     model, dropping = build(**MODELS[name]), build(**MODELS[name], attention_dropout=0.5)
     source, target = tokens(2, 6), tokens(2, 5, seed=1)
@@ -52,10 +51,10 @@ def test_attention_dropout_takes_the_same_path_in_evaluation(name):
     assert (dropping(source, None, target) - model(source, None, target)).abs().max() > 1e-4
 
 
-@every_model
+@by_name
 @torch.inference_mode()
-def test_no_longest_sentence_unless_the_scheme_says_so(model_part):
-    model = build(**model_part, max_length=64).float()
+def test_no_longest_sentence_unless_the_scheme_says_so(name):
+    model = build(**MODELS[name], max_length=64).float()
     if model.longest_source is None:
         assert model.encode(tokens(1, 1100), None).isfinite().all()
     else:

@@ -11,7 +11,7 @@ from posnmt.model.positions import SCHEMES
 from posnmt.testing import blocks_of
 from posnmt.translate.subwords import force_subwords
 from posnmt_position.seam import Span
-from tests.support.tiny import MODELS, TRANSFORMERS, both, build, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, both, build, each_of, tokens
 
 ABSOLUTE = {"sinusoidal", "learned", "shape", "cape", "randomised", "additional", "reordering", "recurrent-heads"}
 """Schemes that read the index of a word; all others read distances, or words alone."""
@@ -32,9 +32,9 @@ def is_absolute(model, side):
 
 
 @pytest.mark.parametrize("side", SHIFTS)
-@pytest.mark.parametrize("part", MODELS.values(), ids=MODELS)
-def test_only_absolute_schemes_notice_where_positions_begin(part, side):
-    model = build(**part)
+@pytest.mark.parametrize("name", each_of())
+def test_only_absolute_schemes_notice_where_positions_begin(name, side):
+    model = build(**MODELS[name])
     before, known = losses(model), model.shift(*SHIFTS[side])
     assert known == isinstance(model, OrderedTranslator)
     changed = (losses(model) - before).abs().max()
@@ -57,7 +57,7 @@ def schemes(model):
     return [each.model_dump() for side in ("encoder", "decoder") for each in getattr(model.config, side).position]
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", each_of(TRANSFORMERS))
 def test_in_single_precision_and_in_blocks(name):
     """Distances are the same to 1e-4; blocks of queries give what the whole gives."""
     model = build(**MODELS[name]).float()

@@ -7,7 +7,7 @@ same each time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -31,6 +31,15 @@ def pairwise(*factors: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 def _met(row: dict[int, int]) -> set[tuple[tuple[int, int], tuple[int, int]]]:
     return set(itertools.combinations(sorted(row.items()), 2))
+
+
+def covering(features: Mapping[str, Collection[Hashable]]) -> list[str]:
+    """Names that have every feature between them, the first ones with most of those that are missing."""
+    missing, found = {*itertools.chain(*features.values())}, []
+    while missing:
+        found.append(max(features, key=lambda name: len(missing.intersection(features[name]))))
+        missing -= {*features[found[-1]]}
+    return found
 
 
 def groups(pairs: Iterable[tuple[Hashable, Hashable]], most: int) -> list[tuple[Any, ...]]:

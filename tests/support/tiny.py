@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import torch
 
 from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.base import TranslationModel, stacks
-from posnmt.model.positions import SCHEMES, check
-from posnmt.model.registry import build_model
+from posnmt.model.positions import SCHEMES, check, scheme_class
+from posnmt.model.registry import architecture, build_model
 from posnmt.run.resolve import from_tree
 from posnmt.testing import VOCABULARY, Subject, tokens
+from posnmt_position.registry import split
+from tests.support.covering import covering
 
 __all__ = ["VOCABULARY", "tokens"]
 
@@ -154,3 +158,27 @@ MODELS = NAMED | {
 
 TRANSFORMERS = [name for name, part in MODELS.items() if subject(part).is_transformer]
 """Those of them whose schemes may act inside layers."""
+
+
+def _features(part: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """The values of the options of an architecture and of each side's schemes, and which schemes meet which norm."""
+    model = subject(part).config
+    own = vars(architecture(model.architecture).Settings(**model.options))
+    has: set[tuple[Any, ...]] = {(model.architecture, *each) for each in [("norm", model.norm), *own.items()]}
+    for side in ("encoder", "decoder"):
+        position = getattr(model, side).position
+        has.add((side, model.architecture, len(position) > 0))
+        for choice in position:
+            options, layers = split(choice.options)
+            values = vars(scheme_class(choice.scheme).Settings(**options)) | {"some layers": layers is not None}
+            has |= {(side, choice.scheme, *each) for each in [("norm", model.norm), *values.items()]}
+    return has
+
+
+DISTINCT = covering({name: _features(part) for name, part in MODELS.items()})
+"""Those that have all features of the models between them: every value of every option that some model has."""
+
+
+def each_of(names: Iterable[str] = MODELS) -> list[Any]:
+    """The names of models as parameters of a test; those whose features others have are slow tests."""
+    return [pytest.param(name, marks=[] if name in DISTINCT else pytest.mark.slow) for name in names]

@@ -8,7 +8,7 @@ import torch
 
 from posnmt.data.subword import BOS, EOS
 from posnmt.translate.subwords import force_subwords, score_subwords
-from tests.support.tiny import MODELS, build, tokens
+from tests.support.tiny import MODELS, build, each_of, tokens
 
 CPU = torch.device("cpu")
 SOURCES = [tokens(1, length, seed=length)[0].tolist() for length in (6, 1, 9, 4)]
@@ -29,10 +29,10 @@ def by_loops(model, source, target):
     return losses, ends
 
 
-@pytest.mark.parametrize("part", MODELS.values(), ids=MODELS)
-def test_losses_of_every_subword_and_of_the_end(part):
+@pytest.mark.parametrize("name", each_of())
+def test_losses_of_every_subword_and_of_the_end(name):
     """In any batch; and they add up to the score."""
-    model = build(**part)
+    model = build(**MODELS[name])
     expected = [by_loops(model, *pair) for pair in zip(SOURCES, TARGETS, strict=True)]
     scores = score_subwords([model], SOURCES, TARGETS, 1000, CPU)
     for batch in (1, 12, 1000):

@@ -17,7 +17,7 @@ from posnmt.translate.graphs import Buffers, GraphedDecoder
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from posnmt_position.seam import Span
-from tests.support.tiny import MODELS, TRANSFORMERS, build, tokens
+from tests.support.tiny import MODELS, TRANSFORMERS, build, each_of, tokens
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
@@ -49,7 +49,7 @@ def same(found, wanted):
         assert [p for _, p in ours] == pytest.approx([p for _, p in theirs], abs=1e-9)
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", each_of(TRANSFORMERS))
 @pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_buffers_change_nothing(name, beam):
     model = build(**{"init": "xavier", **MODELS[name]}).to(DEVICE)  # under which each system has long outputs

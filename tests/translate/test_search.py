@@ -19,9 +19,9 @@ from posnmt.translate.search import search
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from posnmt.translate.translator import Translator
 from tests.support.loops import greedy
-from tests.support.tiny import MODELS, VOCABULARY, build, tokens
+from tests.support.tiny import MODELS, VOCABULARY, build, each_of, tokens
 
-every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
+every_model = pytest.mark.parametrize("name", each_of())
 CPU = torch.device("cpu")
 
 
@@ -32,8 +32,8 @@ def sources(count: int, seed: int = 0) -> list[list[int]]:
 
 
 @every_model
-def test_beam_1_is_greedy(model_part):
-    model, texts = build(**model_part), sources(4)
+def test_beam_1_is_greedy(name):
+    model, texts = build(**MODELS[name]), sources(4)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=0)
     wanted = [greedy([model], text, limit=len(text)) for text in texts]
     for scored in (True, False):
@@ -57,8 +57,8 @@ def test_probabilities_that_nobody_asks_for_change_no_words():
 
 @every_model
 @pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 4])
-def test_reported_scores_are_forced_scores(model_part, beam):
-    model, texts = build(**model_part), sources(6)
+def test_reported_scores_are_forced_scores(name, beam):
+    model, texts = build(**MODELS[name]), sources(6)
     decode = Decode(beam=beam, length_penalty=0.8, max_ratio=1.0, max_extra=2)
     found = translate_subwords([model], texts, decode, CPU)
     flat = [(text, hypothesis) for text, row in zip(texts, found, strict=True) for hypothesis in row]
@@ -84,8 +84,8 @@ def test_a_wide_beam_is_exhaustive(length_penalty):
 
 @every_model
 @pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_batch_size_and_order_change_nothing(model_part, beam):
-    model, texts = build(**model_part), sources(9, seed=3)[3:8]
+def test_batch_size_and_order_change_nothing(name, beam):
+    model, texts = build(**MODELS[name]), sources(9, seed=3)[3:8]
     wide = Decode(beam=beam, max_ratio=1.0, max_extra=1, batch=4096)
     narrow = wide.model_copy(update={"batch": 1})
     together, alone = (translate_subwords([model], texts, decode, CPU) for decode in (wide, narrow))
@@ -116,8 +116,8 @@ def test_a_limit_that_leaves_one_output_gives_one_hypothesis():
 
 
 @every_model
-def test_the_limit_ends_an_output_and_says_so(model_part):
-    model, texts = build(**model_part), sources(3)
+def test_the_limit_ends_an_output_and_says_so(name):
+    model, texts = build(**MODELS[name]), sources(3)
     with torch.no_grad():
         model.output.bias[EOS] = -50.0  # a model that never ends by itself
     for text, found in zip(

@@ -29,7 +29,7 @@ from posnmt.translate.together import apart, blocks, in_blocks, joined, search_t
 from tests.support import corpus
 from tests.support.commands import refused, run
 from tests.support.loops import greedy
-from tests.support.tiny import MODELS, VOCABULARY, build, tokens
+from tests.support.tiny import MODELS, VOCABULARY, build, each_of, tokens
 
 CPU = torch.device("cpu")
 PARTS = [2, 5, 3]
@@ -49,9 +49,9 @@ def together(models, sources, decode, breaks):
     return Searcher(models, CPU, Workers(1)).hypotheses(parts, Search(decode))
 
 
-@pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
-def test_greedy_search_of_several_sentences(model_part):
-    model = eager(build(**model_part))
+@pytest.mark.parametrize("name", each_of())
+def test_greedy_search_of_several_sentences(name):
+    model = eager(build(**MODELS[name]))
     sentences = [tokens(1, length, seed=length)[0].tolist() for length in PARTS]
     sources = [joined(sentences), joined(sentences[:2]), sentences[0]]
     decode = Decode(beam=1, max_ratio=1.5, max_extra=2, min_length=2)
