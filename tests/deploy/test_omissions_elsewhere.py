@@ -18,8 +18,7 @@ from tests.support.serving import Serving
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model of single sentences; `silent` is the same, but writes nothing."""
-    folder = tmp_path_factory.mktemp("single")
-    run("train", single.config(folder), "--out", folder / "run")
+    folder = single.learned(tmp_path_factory)
     shutil.copytree(folder / "run", folder / "silent")
     weights = load_file(folder / "silent" / "model.safetensors")
     weights["output.bias"][EOS] += 100.0

@@ -24,8 +24,7 @@ WARNING, NOTE = "translations leave out sentences of their lines", "were transla
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model of single sentences; `learned` is the same with a record that says otherwise, `silent` writes nothing."""
-    folder = tmp_path_factory.mktemp("single")
-    run("train", single.config(folder), "--out", folder / "run")
+    folder = single.learned(tmp_path_factory)
     for name in ("learned", "silent"):
         shutil.copytree(folder / "run", folder / name)
     record = posnmt.Run.open(folder / "learned").record
@@ -236,6 +235,7 @@ def test_a_line_with_a_prefix_is_reported_and_not_mended(folder, lines, tmp_path
     assert ("(lines 2)" in err) == bool(found[1]["omitted"])
 
 
+@pytest.mark.slow
 def test_lines_that_are_joined_stay_whole_and_are_mended_alone(folder, lines):
     (folder / "ids").write_text("book\n" * 20)
     context = ("--set", "data.train.documents=ids", "--set", "train.context=2", "--set", "train.steps=220")

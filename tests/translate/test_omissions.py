@@ -17,15 +17,12 @@ from posnmt.translate.spans import Interval
 from posnmt.translate.subwords import score_subwords
 from posnmt.translate.words import spans
 from tests.support import single
-from tests.support.commands import run
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model that has learned single sentences by heart."""
-    folder = tmp_path_factory.mktemp("single")
-    run("train", single.config(folder), "--out", folder / "run")
-    return folder
+    return single.learned(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
