@@ -20,6 +20,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # A test process has a million objects that stay, which a full collection looks at, and makes few cycles.
 gc.set_threshold(20_000)
 
+# What is written waits for the disk, so that a loss of power leaves it whole; no test loses power, and a training waits
+# forty times.
+os.fsync = lambda number: None
+
 # Each training asks every installed package for callbacks for Lightning, which takes longer than a small update.
 lightning = importlib.import_module("lightning_fabric.utilities.registry")  # which imports Triton
 lightning.entry_points = cache(lightning.entry_points)

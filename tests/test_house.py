@@ -148,6 +148,7 @@ def test_parameters_are_those_that_have_names(house):
     assert [count(each) for each in ("", "self", "a, /, b, *c, d, **e", "cls, a")] == [0, 0, 3, 1]
 
 
+@pytest.mark.slow
 def test_this_package(house):
     modules = house.read(house.sources())
     figures = house.in_source(modules)

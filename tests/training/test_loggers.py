@@ -82,6 +82,7 @@ def offline(monkeypatch):
     wandb.teardown()
 
 
+@pytest.mark.slow
 def test_wandb_gets_the_numbers_of_the_metrics(config_path, plain, tmp_path, offline):
     config, said = load(config_path, ["train.loggers=[tensorboard, wandb]"]), Said()
     with pytest.MonkeyPatch.context() as patch:
@@ -99,6 +100,7 @@ def test_wandb_gets_the_numbers_of_the_metrics(config_path, plain, tmp_path, off
     assert_same(weights(tmp_path / "run"), weights(plain))
 
 
+@pytest.mark.slow
 def test_wandb_without_a_key_gives_a_warning(config_path, plain, tmp_path, offline, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     said = Said()
