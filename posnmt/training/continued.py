@@ -67,15 +67,15 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     left_out: set[str] = set()
     sides = {side: dict(begun[side]) for side in ("encoder", "decoder")}
     places = [setting.split(".") for setting in _SCHEMES.values()]
-    for side, name in places:
-        sides[side][name] = [_whole(choice) for choice in begun[side][name]]
+    for stack, name in places:
+        sides[stack][name] = [_whole(choice) for choice in begun[stack][name]]
     if is_set(tree, "model.system") or is_set(tree, "model.architecture"):
         left_out |= {"system", "without", "architecture", "options"}
     elif any(is_set(tree, f"model.{setting}") for setting in _SCHEMES.values()):
         left_out |= {"system", "without"}
     if is_set(tree, "model.system") or is_set(tree, "model.without"):
-        for side, name in places:
-            del sides[side][name]
+        for stack, name in places:
+            del sides[stack][name]
     if is_set(tree, "model.size"):
         size = SIZES.get(str(tree["model"]["size"]), {})
         left_out |= {"size", *(key for key in size if key not in sides)}
