@@ -113,9 +113,9 @@ def _write_evaluation(corpus: MtEval, origin: Path, folder: Path, say: Say) -> d
         texts["target" if number == 1 else f"target-{number}"] = [of_place[place] for place in source.places]
     if len(references) > 1:
         say(f"{corpus.label}: the target is the first of {len(references)} references; the others are beside it")
-    written = {name: folder / f"made-{name}" for name in texts}
-    write_rows(zip(*([line.encode() for line in lines] for lines in texts.values()), strict=True), [*written.values()])
-    return written
+    made = {name: folder / f"made-{name}" for name in texts}
+    write_rows(zip(*([line.encode() for line in lines] for lines in texts.values()), strict=True), [*made.values()])
+    return made
 
 
 def _sets(origin: Path, corpus: MtEval) -> tuple[list[_Set], list[_Set]]:
