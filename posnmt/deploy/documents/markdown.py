@@ -103,8 +103,8 @@ class MarkdownDocument:
         self._text = Text.decode(data, path)
         content = self._text.content
         if "\0" in content:
-            line = self._text.line(content.index("\0"))
-            raise UserError("the document has a NUL character", f"{path}:{line}", "remove it")
+            number = self._text.line(content.index("\0"))
+            raise UserError("the document has a NUL character", f"{path}:{number}", "remove it")
         self.segments: list[Segment] = []
         self.kept: list[Kept] = []
         self.notes: list[str] = []
