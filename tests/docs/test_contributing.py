@@ -14,7 +14,7 @@ from tests.support.documents import ROOT, blocks, read
 from tests.support.untrained import LEARNED
 
 PAGE = read(ROOT / "CONTRIBUTING.md")
-FILE = b"\xef\xbb\xbf# a comment\r\na.key = uns mebu.\r\nempty =\r\n! uns\nlast=Bevu sipo"
+FILE = b"\xef\xbb\xbf# a comment\r\na.key = uns mebu.\r\nempty =\r\n! uns\nlast=Bevu sipo\r\n"
 
 
 def example(title: str) -> str:
