@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 from posnmt.config.writing import writing
 from posnmt.evaluation.analyse.intervals import percentile_interval
 from posnmt.evaluation.analyse.resample import bootstrap_sums
-from posnmt.metrics.registry import METRICS, Scorer
+from posnmt.metrics.metric import Counting
+from posnmt.metrics.registry import METRICS
 from posnmt.run.run import Run
 from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Pair, examine, intervals, left_out
 from posnmt.translate.options import with_options
@@ -224,8 +225,8 @@ def judged(outputs: Sequence[Sequence[str]], drawn: Judgements) -> NDArray[np.fl
 
 def equality(reference: Sequence[str], outputs: Sequence[Sequence[str]]) -> tuple[float, tuple[float, float]]:
     """BLEU of the second output minus that of the first, and the 90 % interval of the paired bootstrap."""
-    scorer = Scorer("bleu", list(reference))
-    rows = np.stack(scorer.statistics_of([list(each) for each in outputs]), axis=1)
+    counter = METRICS["bleu"].counter([[line] for line in reference], Counting())
+    rows = np.stack([counter(list(each)) for each in outputs], axis=1)
     [difference] = np.diff(METRICS["bleu"].score(rows.sum(0)))
     sums = np.concatenate([*bootstrap_sums(rows, np.zeros(len(rows), int), 1, SAMPLES, seed=1)])[:, 0]
     low, high = percentile_interval(np.diff(METRICS["bleu"].score(sums))[:, 0], 0.90)

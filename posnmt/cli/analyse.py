@@ -210,7 +210,9 @@ def analyse(
     swapped_outputs, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
     resampling = Resampling(**{name: options.pop(name) for name in ("samples", "seed", "significance", "correction")})
     edges, judged = options.pop("bin_edges"), parse_judged(options.pop("judged"))
-    settings = Settings(bin_edges=edges and parse_edges(edges), judged=judged, resampling=resampling, **options)
+    settings = Settings(
+        bin_edges=None if edges is None else parse_edges(edges), judged=judged, resampling=resampling, **options
+    )
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
         by_position = None if likelihood is None else read_report(likelihood)

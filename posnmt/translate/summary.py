@@ -1,4 +1,4 @@
-"""What the user is told at the end of a translation: notes on how it was made, and warnings of doubtful lines."""
+"""The end of a translation: notes for the user on how it was made, and warnings of doubtful lines."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_aspec_is_read_from_its_folder_once(get, aspec, messages):
     assert lines(found.target) == [f"Line {number}{line} . |" for number in (1, 2, 3) for line in "ab"]
     assert (found.document_ids, found.lines, found.references) == (None, 6, ())
     assert "research only" in found.licence
-    assert "aspec-train-ja-en: 6 pairs, and the catalogue lists 3,008,500" in messages
+    assert "aspec-train-ja-en: 6 pairs, but the catalogue lists 3,008,500" in messages
     assert get("aspec-train-ja-en", ("ja", "en")) == found  # without the folder
     turned = get("aspec-train-ja-en", ("en", "ja"), aspec)
     assert (lines(turned.source), lines(turned.target)) == (lines(found.target), lines(found.source))
@@ -184,7 +184,7 @@ def damage(text, find, put):
         (lambda text: damage(text, '<seg id="2">', '<seg id="9"/><seg id="2">'), "segment [23] of document AFP2"),
         (lambda text: text.replace('docid="AFP2"', 'docid="XIN 1"'), "two of its documents have one docid"),
         (lambda text: text.replace('docid="AFP2"', 'docid="AFP3"'), "segment 1 of document AFP2 is in one of"),
-        (lambda text: damage(text, 'dtd">', 'dtd" [<!ENTITY a "b">]>'), "it declares an entity"),
+        (lambda text: damage(text, 'dtd">', 'dtd" [<!ENTITY a "b">]>'), "the file declares an entity"),
     ],
 )
 def test_a_damaged_test_set_is_refused(get, nist, change, fault):

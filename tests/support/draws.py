@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import torch
 
 from posnmt.base.errors import UserError, UserErrors
-from posnmt.config.schema import Activation, Decode, Init, Model, Norm, Positions, SchemeChoice
+from posnmt.config.schema import Activation, Decode, Init, Norm, Positions, SchemeChoice
 from posnmt.config.systems import SYSTEMS
 from posnmt.data.subword import BREAK, EOS
 from posnmt.model.at_inference import change_positions
@@ -22,6 +22,7 @@ from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.positions import SCHEMES, check, scheme_class
 from posnmt.model.registry import architecture
 from posnmt_position.options import Options
+from posnmt_position.seam import Stack
 from tests.support import tiny
 
 TRAINED = (9, 9)
@@ -59,11 +60,10 @@ def _value(rng: random.Random, hint: Any, limits: Any) -> Any:
     return multiple * rng.randint(-(-(low + ("gt" in limits)) // multiple), max(high // multiple, 1))
 
 
-def schemes(rng: random.Random, section: Model, side: str) -> list[dict[str, Any]]:
-    """A list of one to three schemes that a stack accepts."""
+def schemes(rng: random.Random, stack: Stack) -> list[dict[str, Any]]:
+    """A list of up to three schemes that a stack accepts; the attention to the source has none as often as not."""
     chosen: list[dict[str, Any]] = []
-    stack = stacks(section)[side]
-    wanted = rng.choice([1, 1, 2, 2, 3])
+    wanted = rng.choice([0, 0, 0, 1, 1, 2] if stack.cross else [1, 1, 2, 2, 3])
     for _ in range(50):
         if len(chosen) == wanted:
             break
@@ -100,8 +100,9 @@ def system(rng: random.Random) -> dict[str, Any]:
         try:
             section = tiny.settings(**part)
             if "system" not in part:
-                for side in ("encoder", "decoder"):
-                    part[side]["position"] = schemes(rng, section, side)
+                for setting, stack in stacks(section).items():
+                    side, key = setting.split(".")
+                    part[side][key] = schemes(rng, stack)
                 tiny.settings(**part)
         except (UserError, UserErrors):
             continue

@@ -10,7 +10,7 @@ import pytest
 import posnmt
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
-from posnmt.data import portions
+from posnmt.data import lines as portions
 from posnmt.translate.options import named_as_options
 from posnmt.translate.requests import Search
 from tests.support import corpus

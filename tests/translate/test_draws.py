@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 import torch
 
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Sampling
 from posnmt.data.subword import BREAK
-from posnmt.translate.subwords import Wanted, output_limit, score_subwords, translate_subwords
+from posnmt.translate.requests import Part, Request, Search
+from posnmt.translate.subwords import Searcher, output_limit, score_subwords
 from posnmt.translate.watched import can_be_watched
 from tests.support import draws
 from tests.support.loops import greedy
@@ -45,13 +47,20 @@ class Drawn:
     def search(self, decode: Any, rows: list[int] | None = None, **wanted: Any) -> list[Any]:
         """The translations of some sources, in their order; of all by default."""
         rows = [*range(len(self.sources))] if rows is None else rows
-        lists = {"prefixes": self.prefixes, **wanted}
-        chosen = {
-            name: [each[row] for row in rows] if isinstance(each, list) and each else each
-            for name, each in lists.items()
-        }
-        sources = [self.sources[row] for row in rows]
-        return translate_subwords(self.models, sources, decode, CPU, wanted=Wanted(**chosen))
+        lists = {"prefix": self.prefixes, **wanted}
+        nbest, continuing = lists.pop("count", 1), lists.pop("continuing", ())
+        numbers = lists.pop("numbers", [1] * len(self.sources))
+        parts = [
+            Part(
+                self.sources[row],
+                Request("", numbers[row]),
+                **{name: each[row] for name, each in lists.items() if each},
+            )
+            for row in rows
+        ]
+        searcher = Searcher(self.models, CPU, Workers(1), lambda: continuing)
+        with torch.inference_mode():
+            return searcher.hypotheses(parts, Search(decode, nbest))
 
     def is_consistent(self, decode: Any, **wanted: Any) -> None:
         """Together, alone and in another order they are the same, and have the scores of a whole forward pass."""

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from posnmt.data import portions
+from posnmt.data import lines as portions
 from posnmt.translate.command import translate_file
 from posnmt.translate.output import Output
 from posnmt.translate.source import Files

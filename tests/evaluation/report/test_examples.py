@@ -73,7 +73,7 @@ def test_all_sentences_with_their_texts_and_scores():
 
 @pytest.mark.parametrize(("wanted", "numbers"), [(0, []), (1, [0]), (2, [0, 2]), (3, [0, 1, 3]), (9, [0, 1, 2, 3, 4])])
 def test_some_sentences_at_equal_distances(wanted, numbers):
-    found = examples(wanted=wanted)
+    found = examples(most=wanted)
     assert found.numbers == numbers
     assert found.total == 5
     assert [row[0] for row in found.texts] == [SOURCE[number] for number in numbers]
