@@ -235,7 +235,6 @@ def test_a_line_with_a_prefix_is_reported_and_not_mended(folder, lines, tmp_path
     assert ("(lines 2)" in err) == bool(found[1]["omitted"])
 
 
-@pytest.mark.slow
 def test_lines_that_are_joined_stay_whole_and_are_mended_alone(folder, lines):
     (folder / "ids").write_text("book\n" * 20)
     context = ("--set", "data.train.documents=ids", "--set", "train.context=2", "--set", "train.steps=220")
