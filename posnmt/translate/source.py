@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.data.lines import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, document_of, open_text, read_lines
-from posnmt.data.lines import portions
+from posnmt.data.lines import arriving_lines, portions
 from posnmt.translate.output import is_stream
 from posnmt.translate.requests import Request, numbered
 from posnmt.translate.runs import DIGITS
