@@ -1,6 +1,6 @@
 """The picture "What happens to long sentences", from a published study: likelihood and completeness of every system.
 
-    python docs/scripts/long_sentences.py docs/results/natural-small --out docs/pictures/long-sentences.svg
+    python -m docs.scripts.long_sentences docs/results/natural-small --out docs/pictures/long-sentences.svg
 
 A panel for each system beside the baseline. Above: its loss minus the baseline's by position in the reference, with
 the 95 % band over documents and seeds; positions that training thins out are grey, those that it lacks are darker.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+from docs.scripts.svg import GRID, MUTED, SERIES, SHADE, document, label, number
 from posnmt.base.errors import UserError
 from posnmt.data.exposure import exposure, sentences_by_length
 from posnmt.evaluation.analyse.zones import LEAST_DENSE, LEAST_REACHED
@@ -27,7 +28,6 @@ from posnmt.study.copied import MARK
 from posnmt.study.load import load
 from posnmt.study.packed import unpack
 from posnmt.study.recipe import Likelihood, Recipe
-from svg import GRID, MUTED, SERIES, SHADE, document, label, number
 
 WIDTH, LEFT, TOP, GAP = 200, 44, 30, 26
 HEIGHTS = (96, 64)
@@ -185,7 +185,7 @@ def _omitted(
         wanted = (analysis, "omitted_sentences", "0.0")
         if (row["test_condition"], row["measure"], row["swapped"]) == wanted and row["first"] and row["value"]:
             name = _label(recipe, chosen, row["system"], row["training_condition"])
-            if chosen.scores(row["system"], row["training_condition"]):
+            if chosen.includes(row["system"], row["training_condition"]):
                 seeds.setdefault(name, {}).setdefault(row["bin"], []).append(float(row["value"]))
     bins = list(dict.fromkeys(each for of_system in seeds.values() for each in of_system))
     points = {

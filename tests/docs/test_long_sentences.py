@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from long_sentences import Figures, picture, read
 
+from docs.scripts.long_sentences import Figures, picture, read
 from posnmt.study.copied import MARK
 from posnmt.study.database import RESULTS
 from posnmt.study.packed import pack
@@ -178,15 +178,14 @@ def test_what_cannot_be_drawn_is_said_in_a_line(
     folder, out = published(tmp_path, False), tmp_path / "long.svg"
     if tables:
         pack(tables, folder / "tables.tar.xz")
-    script = ROOT / "docs" / "scripts" / "long_sentences.py"
-    command = [sys.executable, str(script), str(folder), "--out", str(out), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "docs.scripts.long_sentences", str(folder), "--out", str(out), *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n"), out.exists()) == (2, 1, False)
     assert fault in done.stderr
 
 
 def test_one_command_writes_the_picture(study: Path, tmp_path: Path) -> None:
     out = tmp_path / "long.svg"
-    script = ROOT / "docs" / "scripts" / "long_sentences.py"
-    subprocess.run([sys.executable, str(script), str(study), "--out", str(out)], check=True)
+    command = [sys.executable, "-m", "docs.scripts.long_sentences", str(study), "--out", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True)
     assert out.read_text(encoding="utf-8") == picture(read(study))

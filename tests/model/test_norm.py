@@ -108,7 +108,8 @@ def test_reordering_embeddings_in_a_pre_norm_decoder_layer():
     c = penalised(view, before, normalised(h, layer.cross_norm))
     h = h + cross_attention(c, encoded, layer)
     want = h + feed_forward(normalised(h, layer.feed_forward_norm), layer)
-    got = layer(x[None], joined, Span(0, 5, x.device), state.caches[0], state.memory[0], None)[0]
+    places = Span(0, 5, x.device)
+    got = layer(x[None], joined, places, state.caches[0], state.memory[0], None, model.cross_views[0], None)[0]
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 

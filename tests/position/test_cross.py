@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from loops import same_with_gradients
-from tiny import build, decoder, settings, tokens
 from torch.nn.functional import softplus
 
 from posnmt.base.errors import UserError
@@ -21,6 +19,8 @@ from posnmt_position import LayerPosition, Options, PositionError, Scheme, Stack
 from posnmt_position.registry import crossing
 from posnmt_position.seam import CrossSpan, LayerPositions, Span, nearest
 from posnmt_position.testing import check_scheme
+from tests.support.loops import same_with_gradients
+from tests.support.tiny import build, decoder, settings, tokens
 
 STACK = Stack(d_model=12, heads=3, layers=2, causal=False, max_length=64, cross=True)
 RATIO = 1.3

@@ -91,10 +91,10 @@ def test_in_the_decoder_attention_to_the_source_reads_c():
     encoded = torch.randn(2, 3, 16, dtype=torch.float64)
     state = model.start(encoded, None)
     x, span = torch.randn(2, 5, 16, dtype=torch.float64), Span(0, 5, torch.device("cpu"))
-    got = layer(x, joined, span, state.caches[0], state.memory[0], None)
+    got = layer(x, joined, span, state.caches[0], state.memory[0], None, model.cross_views[0], None)
     h_dash = layer.attention_norm(x + layer.attention(x, joined, span, None))
     c = view.refine(x, h_dash, span)
-    h = layer.cross_norm(h_dash + layer.cross(c, state.memory[0], None))
+    h = layer.cross_norm(h_dash + layer.cross(c, state.memory[0], None, model.cross_views[0], None))
     torch.testing.assert_close(got, layer.feed_forward_norm(h + layer.feed_forward(h, span)), rtol=0, atol=1e-12)
 
 

@@ -136,5 +136,5 @@ def together(count, work):
 def http_request(path, fields):
     """The bytes of a POST of JSON, for raw connections."""
     body = json.dumps(fields).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = ["Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([f"POST {path} HTTP/1.1", *head, "", ""]).encode() + body

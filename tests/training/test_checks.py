@@ -94,7 +94,7 @@ def test_no_batch_that_is_drawn_can_be_larger_than_the_largest(size, longest):
 def test_batches_are_drawn_where_the_configuration_says_so(path):
     settings = ["train.with_replacement=true", "train.batch_unit=sentences", "train.batch=7"]
     config = load(path, settings)
-    pairs = training_pairs(config, prepare(config))
+    pairs = training_pairs(config.train, prepare(config))
     assert len(pairs) % 7
     assert {len(batch) for batch in batch_plan(config.train, pairs).epoch(0)} == {7}
 

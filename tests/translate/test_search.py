@@ -155,13 +155,13 @@ def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
     decode = Decode(beam=1, max_ratio=1.0, max_extra=0, protect="off", split="off", complete="off")
     fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
     assert translator.translate(numbered([fits]), Search(decode))[0].source == [5] * 8
-    assert len(translator.score([fits], [fits])) == 1
+    assert len(translator.score_lines([fits], [fits])) == 1
     what = "9 subwords, but this model's position table ends at 8"
     with pytest.raises(UserError, match=what) as raised:
         translator.translate(numbered([fits, over, fits], "text", first=4), Search(decode))
     assert raised.value.where == "text:5"
     with pytest.raises(UserError, match=what) as raised:
-        translator.score([fits], [over])
+        translator.score_lines([fits], [over])
     assert raised.value.where == "target:1"
 
 
