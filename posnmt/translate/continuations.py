@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from posnmt.base.cancel import check_cancelled
 from posnmt.data.subword import BREAK, EOS, PAD, UNK
 from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Next
@@ -62,6 +63,9 @@ class Step:
     Attributes:
         mean: [N,V] log-probabilities, or the logits of a single model, -inf where a subword may not follow.
         normalisers: [N,1] of the logits of each model; none if not scored.
+
+    Raises:
+        Cancelled: see `check_cancelled`.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Step:
         following: Sequence[Next],
         scored: bool,
     ) -> None:
+        check_cancelled()
         self.models = models
         self.hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
         self.logits = [model.project(each) for model, each in zip(models, self.hidden, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import threading
 import time
@@ -74,17 +75,17 @@ def test_what_is_too_much_is_refused_at_once_and_the_rest_is_served(served, slow
 
 def test_lines_of_a_client_that_has_gone_are_not_translated(served):
     before = served.figure("posnmt_lines_total")
-    first = Asking(served, long(2))
-    served.wait_for("posnmt_queue_characters", 600)
+    first = Asking(served, long(3))
+    served.wait_for("posnmt_queue_characters", 900)
     with served.connect() as connection:
         connection.sendall(http_request("/translate", {**SHORT, "q": [LONG, LONG]}))
-        served.wait_for("posnmt_queue_characters", 1200)
+        served.wait_for("posnmt_queue_characters", 1500)
     served.wait_for("posnmt_queue_requests", 0)
     assert first.is_alive()
     first.join()
     assert first.answer[0] == 200
     served.wait_for("posnmt_queue_characters", 0)
-    assert served.figure("posnmt_lines_total") - before in (2, 3)  # one may have been at work
+    assert served.figure("posnmt_lines_total") - before in (3, 4)  # one may have been at work
     assert "Traceback" not in served.err
 
 
@@ -122,6 +123,50 @@ def test_what_is_not_finished_in_the_time_of_grace_is_given_up(slow):
         asked.join()
         assert asked.answer[:2] == (503, {"error": "the server is being stopped"})
         assert "Traceback" not in server.err
+
+
+def _stopped(slow, engine, seconds, second_signal):
+    """The exit status and the messages of a server that is stopped while it translates what nobody waits for."""
+    with serving(slow, "--grace", 1, "--timeout", 5, "--engine", engine) as server:
+        with server.connect() as connection:
+            connection.sendall(http_request("/translate", {**SHORT, "q": "uns mebu zabi " * 200, "alternatives": 5}))
+            server.wait_for("posnmt_queue_requests", 0)  # it is at work
+            time.sleep(seconds)
+        if second_signal:
+            server.process.send_signal(signal.SIGINT)
+        return server.end(signal.SIGINT if second_signal else signal.SIGTERM), server.err
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_signal_in_the_middle_of_a_search_ends_it_in_order(slow, engine):
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    status, messages = _stopped(slow, engine, 0.3, second_signal=False)
+    assert status == 0
+    assert "Traceback" not in messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second_signal", [False, True])
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_signal_at_any_moment_ends_it_in_order(slow, engine, second_signal):
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    seed = random.randrange(1 << 30)
+    moments = random.Random(seed)
+    for _ in range(5):
+        status, messages = _stopped(slow, engine, moments.uniform(0, 2), second_signal)
+        assert status == 0, (seed, messages)
+        assert "Traceback" not in messages
+
+
+def test_a_search_that_nobody_waits_for_ends(slow):
+    with serving(slow, "--timeout", 600) as server:
+        with server.connect() as connection:
+            connection.sendall(http_request("/translate", {**SHORT, "q": "uns mebu zabi " * 200, "alternatives": 5}))
+            server.wait_for("posnmt_queue_requests", 0)
+        server.wait_for("posnmt_queue_characters", 0)
+        assert server.figure("posnmt_lines_total") == 0
 
 
 @pytest.mark.slow

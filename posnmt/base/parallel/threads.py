@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 import torch
@@ -35,7 +36,7 @@ class Workers:
         return cls(None if device.type == "cpu" else 1)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item], alone: bool = False) -> list[Result]:
-        """The results of `work` for each item, in order, with the caller's autocast and inference mode.
+        """The results of `work` for each item, in order, with the caller's context, autocast and inference mode.
 
         If there are fewer items than threads, each item has several cores.
 
@@ -48,14 +49,14 @@ class Workers:
         if self._pool is None:
             return [work(item) for item in items]
         inference, autocast = torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
-        dtype = torch.get_autocast_dtype("cpu")
+        dtype, context = torch.get_autocast_dtype("cpu"), copy_context()
         items = list(items)
         share = 1 if alone and len(items) == 1 else self.cores // min(self.count, max(1, len(items)))
 
         def alike(item: Item) -> Result:
             torch.set_num_threads(share)  # applies to this thread
             with torch.inference_mode(inference), torch.autocast("cpu", dtype, enabled=autocast):
-                return work(item)
+                return context.copy().run(work, item)
 
         return list(self._pool.map(alike, items))
 

@@ -12,11 +12,13 @@ computed again by a full forward pass.
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.cancel import check_cancelled
 from posnmt.base.parallel.cores import cores
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
@@ -31,6 +33,9 @@ COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 
 NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
+
+POLL = 0.002
+"""Seconds between two looks at whether a search has ended, or nobody waits for it."""
 
 
 class CTranslate2Engine(Engine):
@@ -154,6 +159,10 @@ class CTranslate2Engine(Engine):
                 numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
             )
         }
+        for result in running.values():
+            while not result.done():
+                check_cancelled()
+                time.sleep(POLL)
         results = [running[number].result() for number in range(len(sources))]
         return [
             {

@@ -22,9 +22,6 @@ from posnmt.deploy.server.refusal import Refusal, refusal_response
 from posnmt.deploy.server.service import WARNING, Service
 from posnmt.deploy.server.sites import Sites
 
-STOP_SECONDS = 5
-"""Seconds to wait at the end for a thread to finish its batch."""
-
 
 def application(service: Service, metrics: Metrics) -> FastAPI:
     """The server as an ASGI application."""
@@ -33,7 +30,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     async def running(app: FastAPI) -> AsyncIterator[None]:
         service.models.start()
         yield
-        await asyncio.to_thread(service.models.close, STOP_SECONDS)
+        await asyncio.to_thread(service.models.close)
 
     app: FastAPI = FastAPIOffline(
         title="posnmt",

@@ -82,8 +82,9 @@ def serve(
         if not known and not is_loopback(listener):
             _say(f"warning: everybody who reaches {host} can translate; set API keys by --keys FILE or {VARIABLE}")
         _allow_connections()
+        served = Models(models)
         config = uvicorn.Config(
-            application(Service(Models(models), known, settings), metrics),
+            application(Service(served, known, settings), metrics),
             loop="asyncio",
             http=patient(settings.read_seconds),
             ws="none",
@@ -97,7 +98,10 @@ def serve(
             timeout_keep_alive=math.ceil(settings.read_seconds) + 1,  # later than the limit of `patient`
             timeout_graceful_shutdown=settings.grace,
         )
-        Server(config, lambda: print_address(address(listener))).run([listener])
+        try:
+            Server(config, lambda: print_address(address(listener))).run([listener])
+        finally:
+            served.close()  # a second signal ends the server without the application's own end
 
 
 def _say(line: str) -> None:

@@ -172,9 +172,10 @@ class Models:
         for model in self.all:
             model.worker.start()
 
-    def close(self, seconds: float) -> None:
-        """End the threads. Each gets some seconds to finish the lines in its queue."""
+    def close(self) -> None:
+        """Let the threads that were started finish what somebody waits for, and end."""
         for model in self.all:
             model.queue.close()
         for model in self.all:
-            model.worker.join(seconds)
+            if model.worker.ident is not None:
+                model.worker.join()

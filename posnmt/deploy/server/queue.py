@@ -79,6 +79,10 @@ class Batch:
         self.cost = self.count = 0
         self.full = False
 
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for any of its jobs."""
+        return all(job.future.cancelled() for job in self.parts)
+
     def take(self, job: Job, limit: int) -> bool:
         """Take the next line of a job if it is the first of the batch or fits into the limit; whether it was taken."""
         if not job.waiting:
@@ -150,16 +154,16 @@ class Queue:
                 self._changed.wait()
             return self._batch() if self._jobs else None
 
-    def done(self, batch: Batch, seconds: float) -> None:
-        """Note that a batch was translated in this many seconds."""
+    def done(self, batch: Batch, seconds: float | None) -> None:
+        """Note that a batch was translated in this many seconds; None: it was abandoned."""
         with self._changed:
             self.size -= batch.cost
+            if seconds is None:
+                return
             speed = batch.cost / max(seconds, 1e-6)
             if self.speed is None:
                 self.speed = speed if batch.full else None
-            elif (
-                batch.full or speed > self.speed
-            ):  # a small batch has its fixed costs, and may be slower than a full one
+            elif batch.full or speed > self.speed:  # a small batch has fixed costs, and may be slower than a full one
                 self.speed += NEWEST * (speed - self.speed)
 
     def close(self) -> None:

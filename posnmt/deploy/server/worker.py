@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from posnmt.base import plugins
+from posnmt.base.cancel import Cancelled, cancelled_if
 from posnmt.base.errors import UserError
 from posnmt.deploy.server.queue import Batch, Job, Queue
 from posnmt.translate.engine import Engine
@@ -25,25 +26,30 @@ class Worker(threading.Thread):
     """
 
     def __init__(self, name: str, engine: Engine, queue: Queue, observe: Callable[[Batch, float], None]) -> None:
-        super().__init__(name=f"translate {name}", daemon=True)
+        super().__init__(name=f"translate {name}")
         self.engine, self.queue, self.observe = engine, queue, observe
 
     def run(self) -> None:
-        """Translate until the queue is closed and empty."""
+        """Translate until the queue is closed and empty. A batch that nobody waits for ends at its next step."""
         while batch := self.queue.take():
-            started = time.monotonic()
+            started, seconds = time.monotonic(), None
             try:
-                self._translate(batch)
-            finally:
+                with cancelled_if(batch.is_abandoned):
+                    self._translate(batch)
                 seconds = time.monotonic() - started
-                self.queue.done(batch, seconds)
                 self.observe(batch, seconds)
+            except Cancelled:
+                pass
+            finally:
+                self.queue.done(batch, seconds)
 
     def _translate(self, batch: Batch) -> None:
         """Translate a batch. If that fails, translate the requests one by one, so that only the faulty one fails."""
         try:
             requests = [job.requests[number] for job, numbers in batch.parts.items() for number in numbers]
             translations = iter(self.engine.translate(requests, batch.search))
+        except Cancelled:
+            raise
         except Exception:
             for job, numbers in batch.parts.items():
                 self._translate_alone(batch, job, numbers)
@@ -54,6 +60,8 @@ class Worker(threading.Thread):
     def _translate_alone(self, batch: Batch, job: Job, numbers: list[int]) -> None:
         try:
             job.finish(numbers, self.engine.translate([job.requests[number] for number in numbers], batch.search))
+        except Cancelled:
+            raise
         except Exception as error:
             if fault := plugins.fault(error):
                 print(f"error: {fault.line()}", file=sys.stderr)
