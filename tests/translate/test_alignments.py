@@ -227,8 +227,8 @@ def test_models_without_layers_of_attention_are_refused():
 
 
 def test_bf16_and_packed_weights_align_alike():
-    runs = [Run.open(LEARNED)]
-    exact = Translator.load(runs).translate(numbered(LINES), Search(Decode(), aligned=True))
-    rounded = Translator.load(runs, precision="bf16").translate(numbered(LINES), Search(Decode(), aligned=True))
+    runs, search = [Run.open(LEARNED)], Search(Decode(), aligned=True)
+    exact = Translator.load(runs).translate(numbered(LINES), search)
+    rounded = Translator.load(runs, precision="bf16").translate(numbered(LINES), search)
     same = [a.aligned.attended == b.aligned.attended for a, b in zip(exact, rounded, strict=True) if a.texts == b.texts]
     assert sum(same) >= len(same) / 2 > 0
