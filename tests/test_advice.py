@@ -47,7 +47,7 @@ def messages():
 def test_options_that_errors_name_exist():
     named = {(place, option) for place, texts in messages() for text in texts for option in OPTION.findall(text)}
     assert len(named) > 100
-    of_others = {"--list", "--nproc-per-node", "--resources"}  # of sacrebleu, torchrun and dask
+    of_others = {"--list", "--nproc-per-node"}  # of sacrebleu and torchrun
     assert sorted((place, option) for place, option in named if option not in EXIST | of_others) == []
 
 

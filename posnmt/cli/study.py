@@ -109,7 +109,7 @@ def plan(
 @_options
 @click.option(
     "--executor",
-    type=click.Choice(["local", "slurm", "submitit-local", "dask"]),
+    type=click.Choice(["local", "slurm", "submitit-local"]),
     default="local",
     show_default=True,
     help="where steps run; submitit-local: on this machine, in the way of Slurm",
@@ -117,9 +117,8 @@ def plan(
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="most steps at a time; default: as many as cores or GPUs allow; Slurm: 50; Dask: one per thread",
+    help="most steps at a time; default: as many as cores or GPUs allow; Slurm: 50",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Dask's scheduler for --executor dask, such as tcp://host:8786")
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option(
     "--only",
@@ -143,7 +142,6 @@ def run(
     settings: tuple[str, ...],
     sweeps: tuple[str, ...],
     executor: str,
-    scheduler: str | None,
     jobs: int | None,
     jobs_per_gpu: int,
     only: tuple[str, ...],
@@ -164,7 +162,7 @@ def run(
     from posnmt.study.study import run as run_study
     from posnmt.study.workflow.executors import Where
 
-    where, asked = Where(executor, jobs, jobs_per_gpu, scheduler), load(recipe, settings, sweeps=sweeps)
+    where, asked = Where(executor, jobs, jobs_per_gpu), load(recipe, settings, sweeps=sweeps)
     with Display() as display:
         summary = run_study(asked, scale, data, out, where, display.say, only, minutes, adopt)  # type: ignore[arg-type]
     if (out / "report.html").exists():

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,14 +19,11 @@ import pytest
 import yaml
 
 from posnmt.base.interrupt import Interrupted
-from posnmt.base.lock import holder
 from posnmt.data.text import TextPipeline
 from posnmt.study import steps
 from posnmt.study.workflow.kind import Context, Resources
 from tests.support import corpus
-from tests.support.dask_case import DaskCluster
 from tests.support.sources import SOURCES
-from tests.support.study_case import wait_for
 from tests.support.training_case import StopAt
 
 EVERY, STEPS = 12, 48
@@ -178,28 +174,6 @@ def assert_same(out, undisturbed):
     tables = [(each / "tables" / "table-1.csv").read_bytes() for each in (out, undisturbed)]
     assert tables[0] == tables[1]
     assert not checkpoints(out)
-
-
-@pytest.mark.slow
-def test_a_study_on_dask_whose_worker_is_killed_while_it_trains_ends_like_an_undisturbed_one(undisturbed, tmp_path):
-    psutil = pytest.importorskip("psutil")
-    pytest.importorskip("distributed")
-    out = tmp_path / "study"
-    copied(undisturbed, out)
-    (tmp_path / "dask").mkdir()
-    cluster = DaskCluster(tmp_path / "dask", workers=2)
-    try:
-        running = start(out, tmp_path, "--executor", "dask", "--scheduler", cluster.address)
-        wait_for(lambda: (out / "steps" / "train").exists() and checkpoints(out))
-        process = holder(run_folder(out).parent / "running.json")["process"]
-        os.kill(psutil.Process(process).ppid(), signal.SIGKILL)
-        os.kill(process, signal.SIGKILL)
-        log = running.communicate()[0]
-    finally:
-        cluster.close()
-    assert running.returncode == 0, log
-    assert (run_folder(out).parent / "log.txt").read_text().count("--- ") == 2
-    assert_same(out, undisturbed)
 
 
 @pytest.fixture(scope="module")

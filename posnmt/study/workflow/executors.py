@@ -20,7 +20,7 @@ from posnmt.base.lock import holder, now
 from posnmt.study.workflow.folder import LOG, RUNNING
 from posnmt.study.workflow.kind import Resources
 
-NAMES = ("local", "slurm", "submitit-local", "dask")
+NAMES = ("local", "slurm", "submitit-local")
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,11 @@ class Where:
         executor: one of `NAMES`.
         jobs: maximum number of steps at a time; None: the executor's default.
         per_gpu: number of steps that share a GPU of this machine.
-        scheduler: the address of Dask's, for `dask`.
     """
 
     executor: str = "local"
     jobs: int | None = None
     per_gpu: int = 1
-    scheduler: str | None = None
 
 
 LOCAL = Where()
@@ -96,9 +94,6 @@ class Executor(ABC):
     def ended(self, folder: Path) -> None:
         """Release the resources of a step that ended."""
         self._active -= 1
-
-    def close(self) -> None:  # noqa: B027  not every executor holds something
-        """Release what the executor holds itself."""
 
 
 UNKNOWN = -1000

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from posnmt.base.progress import duration
 from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.study.workflow import status
 from posnmt.study.workflow.cluster import Cluster
-from posnmt.study.workflow.dask_cluster import Dask
 from posnmt.study.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
 from posnmt.study.workflow.executors import LOCAL, NAMES, UNKNOWN, Executor, Job, Local, Where, gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, STEP, STUDY, alteration
@@ -121,13 +119,8 @@ def run(
         UserError: another runner uses the folder, the executor cannot be used, or the disk is full.
         KeyboardInterrupt: a signal or the end of the time stopped the run; all state is saved.
     """
-    with (
-        only_runner(out),
-        closing(_executor(out, where)) as executor,
-        StopSignal() as stop,
-        status.Board(graph, say) as board,
-    ):
-        return _Runner(graph, out, executor, board, stop, retry, until).run()
+    with only_runner(out), StopSignal() as stop, status.Board(graph, say) as board:
+        return _Runner(graph, out, _executor(out, where), board, stop, retry, until).run()
 
 
 def only_runner(out: Path) -> Lock:
@@ -155,8 +148,6 @@ def _executor(out: Path, where: Where) -> Executor:
     refuse_unknown(where.executor, NAMES, "executor")
     if where.executor == "local":
         return Local(available_cores(), gpus(), where.jobs, where.per_gpu)
-    if where.executor == "dask":
-        return Dask(where.scheduler, where.jobs)
     return Cluster(out, where.executor.removeprefix("submitit-"), where.jobs)
 
 
