@@ -205,6 +205,30 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int
     seconds = sum((read_json(path) or {}).get("seconds") or 0.0 for path in ready)
     command = ["posnmt", "study", "run", "recipe.yaml", "--scale", study_plan.scale, "--out", "study"]
     command += [] if study_plan.data is None else ["--data", "data"]
+    yield f"# {recipe.title}: scale {study_plan.scale}"
+    yield ""
+    yield f"A study of posnmt. {len(ready)} of {trainings} trainings are finished; they took {duration(seconds)}."
+    if len(ready) < trainings:
+        yield "**It is not complete**: what the report says rests on what is finished."
+    yield from [
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {what} |" for name, what in _contents(files, seeds).items()),
+        "",
+    ]
+    yield f"To repeat it: `{shlex.join(command)}`" + (
+        "." if len(ready) == trainings else "; to go on with it, add `--adopt .`."
+    )
+    for part in (Origin(**each) for each in study_plan.parts):
+        of = "" if part.shown == part.name else f" of {part.shown}"
+        yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and must be importable."
+    yield "`tar -xf runs.tar.xz` unpacks a folder."
+    yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
+
+
+def _contents(files: Files, seeds: int | None) -> dict[str, str]:
+    """Files, as links of README.md -> what is in them."""
     of_seeds = "" if seeds is None else f" with a seed of at most {seeds}"
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
@@ -221,20 +245,7 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int
         shown = [name for name in ("tables", "figures") if any(each.startswith(f"{name}/") for each in files)]
         rows[", ".join(f"[{name}.tar.xz]({name}.tar.xz)" for name in shown)] = f"its {' and '.join(shown)}"
         rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"
-    yield f"# {recipe.title}: scale {study_plan.scale}"
-    yield ""
-    yield f"A study of posnmt. {len(ready)} of {trainings} trainings are finished; they took {duration(seconds)}."
-    if len(ready) < trainings:
-        yield "**It is not complete**: what the report says rests on what is finished."
-    yield from ["", "| | |", "|---|---|", *(f"| {name} | {what} |" for name, what in rows.items()), ""]
-    yield f"To repeat it: `{shlex.join(command)}`" + (
-        "." if len(ready) == trainings else "; to go on with it, add `--adopt .`."
-    )
-    for part in (Origin(**each) for each in study_plan.parts):
-        of = "" if part.shown == part.name else f" of {part.shown}"
-        yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and must be importable."
-    yield "`tar -xf runs.tar.xz` unpacks a folder."
-    yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
+    return rows
 
 
 def _places(
