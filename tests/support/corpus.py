@@ -26,6 +26,7 @@ def memorised(folder: Path, **settings: Any) -> Path:
             "learning_rate": 3e-3,
             "schedule": schedule,
             "average": 1,
+            "dev_bleu": True,
         },
         subword={"vocabulary": 100},
         decode={"max_ratio": 3.0},
@@ -51,7 +52,7 @@ def make(folder: Path, pairs: int = 300, **changes: Any) -> Path:
             "system": "relative", "d_model": 16, "feed_forward": 32, "heads": 2, "encoder": stack, "decoder": stack,
         },
         "train": {
-            "steps": 12, "batch": 250, "evaluate_every": 4, "log_every": 2, "average": 2, "learning_rate": 5e-3,
+            "steps": 12, "batch": 250, "evaluate_every": 4, "log_every": 2, "average": 2, "learning_rate": 5e-3, "dev_bleu": False,
             "schedule": {"type": "noam", "warmup": 10},
         },
         "decode": {"beam": 2, "max_ratio": 1.0, "max_extra": 5},

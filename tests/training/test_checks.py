@@ -49,7 +49,7 @@ def refused(config, out):
 def test_a_tokeniser_that_is_missing_ends_the_run_at_once(path, tmp_path, monkeypatch):
     """Where the import of MeCab fails, sacreBLEU has None in its place."""
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    fault = refused(load(path, ["train.bleu_tokenizer=ja-mecab"]), tmp_path / "run")
+    fault = refused(load(path, ["train.dev_bleu=true", "train.bleu_tokenizer=ja-mecab"]), tmp_path / "run")
     assert "BLEU on dev cannot be computed with the tokeniser ja-mecab" in fault
     assert "posnmt[ja]" in fault
 

@@ -57,7 +57,9 @@ def learned(folder: Path, **settings: Any) -> tuple[Run, Store]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Store]:
-    return learned(tmp_path_factory.mktemp("evaluate"), steps=40, evaluate_every=40, bleu_tokenizer="none")
+    return learned(
+        tmp_path_factory.mktemp("evaluate"), steps=40, evaluate_every=40, dev_bleu=True, bleu_tokenizer="none"
+    )
 
 
 def translations(run: Run) -> list[str]:
@@ -141,7 +143,10 @@ def test_selection_score() -> None:
 def test_a_coverage_penalty_is_not_for_dev(tmp_path):
     """It ranks what a beam has found, and models without layers of attention train with it too."""
     config = make(
-        tmp_path, model={"system": "rnn-nmt"}, train={"steps": 2, "evaluate_every": 2}, decode={"coverage_penalty": 0.5}
+        tmp_path,
+        model={"system": "rnn-nmt"},
+        train={"steps": 2, "evaluate_every": 2, "dev_bleu": True},
+        decode={"coverage_penalty": 0.5},
     )
     train(load(config), tmp_path / "run")
     assert "bleu" in dev_lines(Run.open(tmp_path / "run"))[-1]
