@@ -52,8 +52,8 @@ def make(folder: Path, pairs: int = 300, **changes: Any) -> Path:
             "system": "relative", "d_model": 16, "feed_forward": 32, "heads": 2, "encoder": stack, "decoder": stack,
         },
         "train": {
-            "steps": 12, "batch": 250, "evaluate_every": 4, "log_every": 2, "average": 2, "learning_rate": 5e-3, "dev_bleu": False,
-            "schedule": {"type": "noam", "warmup": 10},
+            "steps": 12, "batch": 250, "evaluate_every": 4, "log_every": 2, "average": 2, "learning_rate": 5e-3,
+            "dev_bleu": False, "schedule": {"type": "noam", "warmup": 10},
         },
         "decode": {"beam": 2, "max_ratio": 1.0, "max_extra": 5},
     }  # fmt: skip
