@@ -66,7 +66,7 @@ PARTS = {
     "wing corpora": "corpora conditions",
     "wing evaluation": "evaluation analyse report show",
     "wing study": "study workflow",
-    "wing deploy": "deploy translate.engines",
+    "wing deploy": "deploy",
     "entrance": "api cli testing demo callable posnmt __main__",
 }
 """Part of the whole -> its rooms, and what belongs to another part than the rest of its room."""
