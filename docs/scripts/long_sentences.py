@@ -1,6 +1,6 @@
 """The picture "What happens to long sentences", from a published study: likelihood and completeness of every system.
 
-    python -m docs.scripts.long_sentences docs/results/natural-small --out docs/pictures/long-sentences.svg
+    python -m docs.scripts.long_sentences COPY --out OUT.svg
 
 A panel for each system beside the baseline. Above: its loss minus the baseline's by position in the reference, with
 the 95 % band over documents and seeds; positions that training thins out are grey, those that it lacks are darker.
