@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from posnmt_position.seam import Carry, CrossSpan, LayerPositions, Scheme, Span, Stack, join
 
-_NO_POSITIONS = LayerPositions()
-
 
 class Attention(nn.Module):
     """Multi-head attention with the joined views of a layer."""
@@ -94,7 +92,7 @@ class Layer(nn.Module):
 
     def forward(
         self, x: Tensor, seen: Tensor, view: LayerPositions, span: Span, cache: list[Tensor] | None,
-        source: Source | None, cross: LayerPositions = _NO_POSITIONS,
+        source: Source | None, cross: LayerPositions,
     ) -> Tensor:  # fmt: skip
         """[B,T,d] -> [B,T,d]; `cross` is the joined view of attention to the source."""
         h = self.norm(x + self.own(x, x, seen, view, span, cache))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from posnmt_position.errors import PositionError, nearest
-from posnmt_position.seam import Scheme, Stack, rotated
+from posnmt_position.seam import Scheme, Stack, changes_embeddings, rotated
 
 SCHEMES: dict[str, str | type[Scheme]] = {
     "sinusoidal": "absolute:Sinusoidal",
@@ -147,7 +147,7 @@ def _faults(kind: type[Scheme], choice: Choice, stack: Stack, others: Collection
 
 def not_cross(kind: type[Scheme]) -> str | None:
     """Why a scheme cannot serve attention to the source, to continue "it"; None: it can."""
-    if kind.embed is not Scheme.embed:
+    if changes_embeddings(kind):
         return "changes the embeddings, which that attention does not read"
     return kind.not_cross
 
@@ -166,7 +166,7 @@ def _misplaced(kind: type[Scheme], layers: Sequence[Any], count: int) -> Iterato
             yield f"there is no layer {layer!r}; the stack has layers 0 to {count - 1}"
         elif layers.count(layer) > 1:
             yield f"layer {layer} is listed twice"
-    if kind.embed is not Scheme.embed:
+    if changes_embeddings(kind):
         yield "it changes the embeddings, which all layers read; leave layers out"
 
 

@@ -542,6 +542,11 @@ def is_offset_bias(view: LayerPosition) -> bool:
     return _overrides(view, "by_offset") and not _overrides(view, "logits")
 
 
+def changes_embeddings(kind: type[Scheme]) -> bool:
+    """Whether a class of schemes overrides `embed`."""
+    return kind.embed is not Scheme.embed
+
+
 def clashes(others: Collection[str], *names: str) -> list[str]:
     """Refusals, for `Scheme.refuses`: a sentence for each of `names` that is among the other schemes of the list."""
     return [f"cannot stand beside {name} in one stack; choose one of them" for name in sorted({*names} & {*others})]

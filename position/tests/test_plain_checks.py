@@ -359,7 +359,7 @@ def test_every_hook_reaches_a_layer_of_the_plain_model():
     x = torch.randn(1, 5, 8, dtype=torch.float64)
     span = Span(0, 5, x.device)
     joined = LayerPositions([view])
-    got = layer(x, joined.mask(span), joined, span, None, None)
+    got = layer(x, joined.mask(span), joined, span, None, None, LayerPositions())
 
     own, heads = layer.own, []
     for head in range(2):

@@ -65,7 +65,7 @@ from posnmt.translate.engines import ENGINES
     type=click.IntRange(min=1),
     default=3000,
     show_default=True,
-    help="most characters of a line; a translation that has begun is finished, so a long line delays all clients",
+    help="most characters of a line; a translation is finished while somebody waits for it, so a long line delays all",
 )
 @click.option(
     "--queue",

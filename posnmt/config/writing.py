@@ -20,6 +20,8 @@ _SCRIPTS = {
 }
 SPACELESS = "".join(_SCRIPTS.values())
 """The characters of these scripts, as in a class of a regular expression."""
+ALONE = re.compile(f"[{SPACELESS}]")
+"""One of these characters."""
 _RUNS = re.compile(
     "|".join(f"(?P<{name}>[{characters}]+)" for name, characters in _SCRIPTS.items()) + r"|(?P<blank>\s+)"
 )

@@ -181,7 +181,7 @@ def _exported(
     folder: Path, checkpoint: str, precision: str | None, search: dict[str, Any]
 ) -> tuple[Decode, Callable[[], Engine], dict[str, int]]:
     """An exported model's search settings, the function that loads its engine, and its marks of target languages."""
-    manifest, text = open_folder(folder, "ctranslate2")
+    manifest, text = open_folder(folder)
     if "positions" in search:
         what = "positions of an exported model cannot be changed"
         raise UserError(what, folder, "translate with the run, or leave --positions out")

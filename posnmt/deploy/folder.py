@@ -173,12 +173,8 @@ def choose_engine(requested: str | None, folders: Sequence[Path], precision: str
     return engine
 
 
-def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
-    """Check every file of an exported folder, and return its manifest and text pipeline.
-
-    Args:
-        folder: the folder.
-        kind: `ctranslate2` or `huggingface`.
+def open_folder(folder: Path) -> tuple[Manifest, TextPipeline]:
+    """Check every file of a folder that was exported for CTranslate2, and return its manifest and text pipeline.
 
     Raises:
         UserError: there is no manifest, it is of a newer posnmt or of another kind, or a file is missing or has
@@ -195,9 +191,9 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"]))
         raise UserError(f"{key}: {problem['msg']}", folder / EXPORTED, EXPORT_AGAIN) from None
-    if manifest.kind != kind:
-        what = f"the model was exported for {manifest.kind}, not for {kind}"
-        raise UserError(what, folder, f"export the run with --format {kind}")
+    if manifest.kind != "ctranslate2":
+        what = f"the model was exported for {manifest.kind}, not for ctranslate2"
+        raise UserError(what, folder, "export the run with --format ctranslate2")
     for name, digest in manifest.files.items():
         path = folder / name
         if not is_file(path):

@@ -31,6 +31,7 @@ from posnmt_position.seam import (
     LayerPositions,
     Scheme,
     Span,
+    changes_embeddings,
     is_offset_bias,
     join,
     table_of,
@@ -87,7 +88,7 @@ def express(
             raise UserError(f"CTranslate2 cannot express {name}, which {reason}", f"model.{side}.position", ELSEWHERE)
     cannot = f"CTranslate2 cannot express {' + '.join(names)}"
     views = join(schemes, layers)
-    tables = [_table(scheme, size) for scheme in schemes if _embeds(scheme)]
+    tables = [_table(scheme, size) for scheme in schemes if changes_embeddings(type(scheme))]
     vectors, biases = list(map(_vectors, views)), list(map(_biases, views))
     rotations = [view for view in views[0].rotating if isinstance(view, Rotation)]
     if bool(tables) + any(vectors) + bool(rotations or any(biases)) > 1 or any(len(each) > 1 for each in vectors):
@@ -165,7 +166,7 @@ def _reach(view: LayerPosition) -> int | None:
 
 def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
     """The reason why a scheme with this view of a layer cannot be expressed; None if it can be."""
-    if _embeds(scheme) and not isinstance(scheme, Sinusoidal | Learned):
+    if changes_embeddings(type(scheme)) and not isinstance(scheme, Sinusoidal | Learned):
         return "computes embeddings from other words"
     if view.refining or view.reading:
         return "changes the input of sub-layers or heads"
@@ -175,10 +176,6 @@ def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
     if odd or any(not isinstance(each, ByDistanceVectors) for each in view.adding):
         return "adds terms to attention that depend on more than the distance"
     return None
-
-
-def _embeds(scheme: Scheme) -> bool:
-    return type(scheme).embed is not Scheme.embed
 
 
 def _table(scheme: Scheme, size: int) -> Tensor:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posnmt.metrics.ter_pairs import Bits, Booleans, Integers, Pairs
+from posnmt.metrics.ter_pairs import ONE, Bits, Booleans, Integers, Pairs
 
 # How far the band reaches to either side: sacreBLEU's _BEAM_WIDTH.
 BAND = 25
@@ -29,7 +29,6 @@ BAND = 25
 STEEPEST = 40
 # Moves per batch, whose rows fit in the CPU's cache.
 MOVES_AT_A_TIME = 8192
-ONE = np.uint64(1)
 ALL = ~np.uint64(0)
 
 

@@ -41,7 +41,7 @@ def change_positions(
         return
     if positions.interpolate is not None and not model.interpolate(positions.interpolate):
         raise UserError(
-            "no position scheme of this run can be interpolated",
+            "no position scheme of self-attention can be interpolated",
             folder,
             "leave it out; sinusoids, rope, xpos, shape, cape and randomised support it",
         )
@@ -90,7 +90,7 @@ def _check(name: str, has_effect: bool, model: TranslationModel, folder: Path) -
         return
     config = model.config
     schemes = dict.fromkeys(choice.scheme for side in (config.encoder, config.decoder) for choice in side.position)
-    has = ", ".join(schemes) if schemes else "no position scheme"
+    has = ", ".join(schemes) if schemes else "no position scheme in self-attention"
     if name == "temperature":
         has = f"the architecture {config.architecture}"
     what = f"decode.positions.{name} changes {_SERVED[name]}; this model has {has}"

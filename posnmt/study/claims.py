@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from posnmt.config.yaml import Section
+from posnmt.evaluation.analyse.zones import ZONES
 from posnmt.study.measures import LOSS, SPEEDS, ClaimedMeasure, unit
 
 Scale = Literal["smoke", "small", "paper"]
@@ -16,7 +17,6 @@ TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 ta
 """Classes of subwords of references by their places, and designs: differences of two classes (docs/likelihood.md)."""
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
-ZONES = ("dense", "sparse", "beyond")
 LOSS_MARGIN = 0.02
 """Of equality, in nats a subword."""
 LOSS_EXPECTED = {"spread": 0.43, "interaction": 0.0, "deviation": 0.02}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.config.schema import Decode, pattern_fault
-from posnmt.config.writing import SPACELESS
+from posnmt.config.writing import ALONE, SPACELESS
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.marks import mark_of
 from posnmt.translate.words import GAP
@@ -204,7 +204,6 @@ def read_patterns(path: Path) -> list[str]:
 
 _WORD = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+(?:[-'’][^\W{SPACELESS}]+)*|[^\w\s]")
 """A word, a sign, or a character of a script without blanks, by which places in a text are counted."""
-_ALONE = re.compile(rf"[{SPACELESS}]")
 
 _OPENS = re.compile(r"<[A-Za-z][^<>]*[^/<>]>|<[A-Za-z0-9]>")
 _INLINE = re.compile(
@@ -347,7 +346,7 @@ def _beside(text: str, whole: str, start: int, end: int, following: str) -> str:
 
 def _is_word(sign: str) -> bool:
     """Whether a character belongs to a word that blanks separate from others."""
-    return sign.isalnum() and not _ALONE.match(sign)
+    return sign.isalnum() and not ALONE.match(sign)
 
 
 def _by_share(removed: Removed, translation: str) -> list[Link]:

@@ -8,7 +8,6 @@ text are the same.
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.config.segmenters import SEGMENTERS
-from posnmt.config.writing import SPACELESS, writing
+from posnmt.config.writing import ALONE, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.lines import checked_lines
 from posnmt.data.subword import BLANK, BYTE, SPECIALS, UNK
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from posnmt.data.text import SideText
 
 Units = tuple[str, ...]
-
-_ALONE = re.compile(f"[{SPACELESS}]")
 
 
 class Terms:
@@ -148,7 +145,7 @@ def units(text: str) -> Units:
 def _kind(character: str) -> str:
     if character.isspace():
         return "blank"
-    is_word = unicodedata.category(character)[0] in "LMN" and not _ALONE.match(character)
+    is_word = unicodedata.category(character)[0] in "LMN" and not ALONE.match(character)
     return "word" if is_word else "sign"
 
 

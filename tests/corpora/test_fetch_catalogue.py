@@ -1,20 +1,20 @@
 """The catalogue against what sacreBLEU and mtdata know; mtdata's entries as ours; the recipes' corpora."""
 
 import json
-import shutil
 
 import pytest
 from click.testing import CliRunner
 from sacrebleu.dataset import DATASETS
 
 from posnmt.base.errors import UserError
+from posnmt.base.programs import found
 from posnmt.cli.main import main
 from posnmt.corpora.catalogue import by_mtdata, catalogue, entry
 from posnmt.corpora.mtdata import as_remote, look_up
 from posnmt.corpora.spec import Remote, TestSet
 
 NO_MTDATA = pytest.mark.skipif(
-    shutil.which("mtdata") is None, reason="mtdata is not installed: it wants other versions than constraints.txt has"
+    found("mtdata") is None, reason="mtdata is not installed: it wants other versions than constraints.txt has"
 )
 # Lines of mtdata 0.5.1's index, shortened to what is read.
 INDEX = {

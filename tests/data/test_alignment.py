@@ -1,9 +1,7 @@
 """Word alignments: Pharaoh files, symmetrisation, the measures of order, and eflomal against gold alignments."""
 
 import math
-import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
+from posnmt.base.programs import found
 from posnmt.corpora.artificial.pairs import generate
 from posnmt.data.alignment import (
     align,
@@ -123,7 +122,7 @@ def test_kendall_tau_counts_pairs(places):
 
 
 @pytest.mark.skipif(
-    shutil.which("eflomal-align", path=Path(sys.executable).parent) is None,
+    found("eflomal-align") is None,
     reason="eflomal is not installed: pip install 'posnmt[reorder]', beside a C compiler",
 )
 def test_eflomal_finds_the_gold_alignments_of_the_artificial_pair():

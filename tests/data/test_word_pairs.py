@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
 
 from posnmt.base.errors import UserError
+from posnmt.base.programs import found
 from posnmt.data.pairing import pair_words, read_lexicon, translations_of
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
@@ -22,7 +21,7 @@ SYMBOLS = ["<pad>", "<unk>", "<s>", "</s>"]
 SOURCE, TARGET = [*SYMBOLS, "dog", "cat", "Rom", "the", "a"], [*SYMBOLS, "Rom", "der", "Hund", "Katze", "a", "x"]
 COUNTS = [0] * 4 + [5, 9, 2, 50, 40], [0] * 4 + [3, 60, 5, 8, 1, 30]
 TRAIN = {"steps": 6, "evaluate_every": 3, "average": 1}
-NO_ALIGNER = shutil.which("eflomal-align") is None
+NO_ALIGNER = found("eflomal-align") is None
 
 
 def rows(pairs):

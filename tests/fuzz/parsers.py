@@ -557,7 +557,7 @@ def _run(folder: Path, name: str) -> None:
 def _exported(folder: Path, name: str) -> None:
     from posnmt.deploy.folder import open_folder
 
-    open_folder(folder, "ctranslate2")
+    open_folder(folder)
 
 
 def _manifest() -> bytes:

@@ -271,9 +271,9 @@ def test_which_schemes_have_which_change():
             {"clip": 2, "group": 2},
             "group changes the distances of rotations: rope and xpos; this model has alibi",
         ),
-        ("none", {"clip": 2}, "this model has no position scheme"),
+        ("none", {"clip": 2}, "this model has no position scheme in self-attention"),
         ("rnn-nmt", {"temperature": "log"}, "this model has the architecture rnn-nmt"),
-        ("relative", {"interpolate": 2}, "no position scheme of this run can be interpolated"),
+        ("relative", {"interpolate": 2}, "no position scheme of self-attention can be interpolated"),
         ("relative", {"interpolate": 2}, "; leave it out; sinusoids"),  # by whatever option it was given
     ],
 )

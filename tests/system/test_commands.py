@@ -160,7 +160,7 @@ def test_a_line_of_2000_subwords(trained, tmp_path):
 
 def test_positions_that_cannot_be_interpolated(trained):
     [error] = refused("translate", trained / "learned", "--interpolate", 2, stdin=b"lo dumo\n")
-    assert "no position scheme of this run can be interpolated" in error
+    assert "no position scheme of self-attention can be interpolated" in error
 
 
 def test_an_ensemble(trained):

@@ -104,8 +104,8 @@ def _values(items: list[tuple[str, str]]) -> dict[str, Any]:
     return {name: each if len(each) > 1 else each[0] for name, each in values.items()}
 
 
-def body_of(model: type[BaseModel], form: bool = True) -> dict[str, Any]:
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
     """The description of a request's body for OpenAPI."""
-    kinds = ["application/json", *(["application/x-www-form-urlencoded"] if form else [])]
+    kinds = ["application/json", "application/x-www-form-urlencoded"]
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}

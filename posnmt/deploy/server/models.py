@@ -115,7 +115,7 @@ def load(
     engine = choose_engine(engine, [folder], search.get("precision"))
     search = {**search, "join": 1}  # lines of a batch may belong to different requests
     if is_exported(folder):
-        about = open_folder(folder, "ctranslate2")[0].model_dump()
+        about = open_folder(folder)[0].model_dump()
     else:
         about = describe(Run.open(folder), checkpoint)
     who = "a server: samples depend on a line's number, which depends on other requests there"

@@ -16,8 +16,8 @@ class Settings:
         request_bytes: most bytes of a request's body.
         request_characters: most characters of a request's texts.
         request_lines: most lines of a request's texts.
-        line_characters: most characters of a line; a translation that has begun is finished, so a long line delays all
-            clients.
+        line_characters: most characters of a line; a translation is finished while somebody waits for it, so a long
+            line delays all clients.
         queue_characters: most characters of a model's accepted lines, including those being translated; each line
             counts `queue.OVERHEAD` more.
         batch_characters: most characters that are translated at a time.

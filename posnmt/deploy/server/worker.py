@@ -20,7 +20,7 @@ class Worker(threading.Thread):
 
     Args:
         name: the model's name.
-        engine, decode: the engine and its search settings.
+        engine: the engine that translates.
         queue: the queue.
         observe: called with each batch and its seconds.
     """

@@ -108,7 +108,7 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     """Warnings about properties of the texts that affect the figures.
 
     Args:
-        texts: from `read_aligned`, the first reference from `without_gaps`.
+        texts: from `read_aligned`.
         findings: from reading them.
         ter_band: the width of the band of TER's search; None: TER was not measured.
         ter_characters: whether TER counts characters.

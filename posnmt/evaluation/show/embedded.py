@@ -15,18 +15,13 @@ from torch import Tensor
 from posnmt.model.lookup import look_up
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.translate.values import MovedWords, Similarity
-from posnmt_position.seam import Scheme, Span
+from posnmt_position.seam import Scheme, Span, changes_embeddings
 
 WORDS = 8
 """Number of frequent subwords over which the similarity is averaged if it depends on the word."""
 
 ROUNDING = 1e-4
 """Changes below this share of the largest one are rounding errors."""
-
-
-def changes_embeddings(scheme: Scheme) -> bool:
-    """Whether a scheme overrides `embed`."""
-    return type(scheme).embed is not Scheme.embed
 
 
 @torch.inference_mode()
@@ -57,7 +52,7 @@ def similarity(
         length: N, a number of positions that the schemes support.
     """
     schemes = embedding.position_schemes()
-    if not any(map(changes_embeddings, schemes)):
+    if not any(changes_embeddings(type(each)) for each in schemes):
         return None
     tokens = frequent(lines)
     words = embedded(embedding, tokens)
@@ -78,7 +73,10 @@ def moved_words(embedding: OrderedEmbedding, lines: Sequence[Sequence[int]]) -> 
     """
     schemes = embedding.position_schemes()
     tokens = frequent(lines)
-    if not any(map(changes_embeddings, schemes)) or added(schemes, embedded(embedding, tokens), 2) is not None:
+    if (
+        not any(changes_embeddings(type(each)) for each in schemes)
+        or added(schemes, embedded(embedding, tokens), 2) is not None
+    ):
         return None
     longest = max(map(len, lines))
     totals, counts = np.zeros(2 * longest - 1), np.zeros(2 * longest - 1, np.int64)  # from distance 1 - longest on

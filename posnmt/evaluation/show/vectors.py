@@ -10,19 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.evaluation.show.embedded import added, changes_embeddings, embedded, frequent
+from posnmt.evaluation.show.embedded import added, embedded, frequent
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.translate.distances import Integers
 from posnmt.translate.values import TrainedTokens, VectorNorms
 from posnmt_position.distance_vectors import ByDistanceVectors
-from posnmt_position.seam import LayerPositions
+from posnmt_position.seam import LayerPositions, changes_embeddings
 
 
 def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:
     """The vectors that schemes with parameters add to every word at each position of a finite table."""
     norms = []
     for scheme in embedding.position_schemes():
-        if not changes_embeddings(scheme) or scheme.longest is None or not any(True for _ in scheme.parameters()):
+        if not changes_embeddings(type(scheme)) or scheme.longest is None or not any(True for _ in scheme.parameters()):
             continue
         vectors = added([scheme], embedded(embedding, frequent([])), scheme.longest)
         if vectors is not None:
