@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -362,17 +363,41 @@ class Model(Section):
     @property
     def schemes(self) -> dict[str, list[SchemeChoice]]:
         """The position schemes by the setting that lists them, such as `encoder.position`."""
-        return {
-            "encoder.position": self.encoder.position,
-            "decoder.position": self.decoder.position,
-            "decoder.cross": self.decoder.cross,
-        }
+        return {f"{side}.{key}": getattr(getattr(self, side), key) for side, key in SCHEME_LISTS}
 
     @property
     def recorded_schemes(self) -> dict[str, list[SchemeChoice]]:
         """The position schemes of `encoder` and `decoder`, and of `cross` where it has any, as records name them."""
         cross = {"cross": self.decoder.cross} if self.decoder.cross else {}
         return {"encoder": self.encoder.position, "decoder": self.decoder.position, **cross}
+
+
+SCHEME_LISTS = (("encoder", "position"), ("decoder", "position"), ("decoder", "cross"))
+"""Side and key of each list of position schemes in a `model` section."""
+
+
+def scheme_lists(model: Mapping[str, Any]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Side, key and value of each list of position schemes that a `model` section has, as written.
+
+    A value that is no list of schemes is passed over: `Config` refuses it.
+    """
+    for side, key in SCHEME_LISTS:
+        section = model.get(side)
+        schemes = section.get(key) if isinstance(section, Mapping) else None
+        if isinstance(schemes, list) and all(_is_scheme(each) for each in schemes):
+            yield side, key, schemes
+
+
+def _is_scheme(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("scheme"), str)
+
+
+def with_schemes(model: Mapping[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The lists of position schemes of a `model` section, in their sections, with each scheme changed."""
+    changed: dict[str, Any] = {}
+    for side, key, schemes in scheme_lists(model):
+        changed.setdefault(side, {})[key] = [change(each) for each in schemes]
+    return changed
 
 
 WARMUP, WARMUP_IN_MINUTES, COOLDOWN_IN_MINUTES = 4000, 0.15, 0.2

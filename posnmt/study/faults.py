@@ -20,7 +20,7 @@ from posnmt.metrics.bleu import check_bleu_tokenizer
 from posnmt.metrics.registry import metric
 from posnmt.study.measures import CLAIMED, LOSS, SPEEDS
 from posnmt.study.points import MARK, origins
-from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, Scale, System, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, System, Training, at, lacks
 from posnmt.study.scorable import unpredicted, unscorable, unshiftable
 
 
@@ -201,7 +201,7 @@ class Faults:
 
         A fault in the `config` of a scale or a training is reported once, not for every system.
         """
-        from posnmt.study.trainings import text_config, train_config
+        from posnmt.study.trainings import schemes_of, text_config, train_config
 
         recipe = self.recipe
         for scale, setting in recipe.scales.items():
@@ -219,7 +219,7 @@ class Faults:
                     tree = partial(train_config, recipe, scale, system, training, 1)
                     yield from self._refused(("systems", system), tree)
             # Of every system, run or not: options and systems of the recipe that this one is like cannot be left out.
-            known = {scheme for system in recipe.systems for scheme in _schemes(recipe, scale, system)}
+            known = {scheme for system in recipe.systems for scheme in schemes_of(recipe, scale, system)}
             for scheme in set(setting.options) - known:
                 todo = f"leave it out; they have {', '.join(sorted(known)) or 'none'}"
                 yield self.fault(("scales", scale, "options", scheme), "no system has this scheme", todo)
@@ -293,11 +293,3 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
         for share in shares:
             if share and share not in (test.swap or ()):
                 yield keys, f"the test {analysis.test} has no copy with a share of {share:g} of the words swapped"
-
-
-def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
-    """The position schemes of a system."""
-    from posnmt.study.trainings import model_section  # imports PyTorch
-
-    model = model_section(recipe, scale, system)
-    return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from posnmt.base.plugins import Origin, origin
+from posnmt.config.schema import scheme_lists
 from posnmt.study.recipe import Analysis, Recipe, Scale
 from posnmt.study.trainings import train_config
 
@@ -19,9 +20,8 @@ def names_of(model: dict[str, Any]) -> Iterator[Name]:
 
     if isinstance(model.get("system"), str):
         yield "system", model["system"]
-    filled = with_names(model)
-    for side, name in (("encoder", "position"), ("decoder", "position"), ("decoder", "cross")):
-        for each in filled.get(side, {}).get(name, []):
+    for _, _, schemes in scheme_lists(with_names(model)):
+        for each in schemes:
             yield "scheme", each["scheme"]
 
 

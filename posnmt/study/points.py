@@ -13,11 +13,11 @@ from functools import reduce
 from typing import Any, get_args
 
 from posnmt.base.errors import UserError
-from posnmt.config.systems import named
 from posnmt.config.yaml import merge
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, System, Training
 from posnmt.study.sweep import Dimension, Sweep, Value, name_of
+from posnmt.study.trainings import schemes_of
 
 MARK = "@"
 """Stands before the values in the name of a point."""
@@ -151,19 +151,18 @@ def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
     """A sweep with default systems and analyses where it names none."""
     schemes = {dimension.keys[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
     run = dict.fromkeys(system for runs in recipe.runs for system in runs.systems if system in recipe.systems)
-    systems = [name for name in run if schemes <= _schemes(recipe.systems[name])]
+    systems = [name for name in run if schemes <= _schemes(recipe, name)]
     return sweep.model_copy(
         update={"systems": sweep.systems or systems, "analyses": sweep.analyses or list(recipe.analyses)}
     )
 
 
-def _schemes(system: System) -> set[str]:
-    """The position schemes of a system; none if there is no such system, which is refused later with its line."""
+def _schemes(recipe: Recipe, system: str) -> set[str]:
+    """The position schemes of a system, at any scale; none if the system is faulty, which is refused with its line."""
     try:
-        parts = merge(named(system.system).model, system.model)
+        return {scheme for scale in recipe.scales for scheme in schemes_of(recipe, scale, system)}
     except UserError:
         return set()
-    return {each["scheme"] for side in ("encoder", "decoder") for each in parts.get(side, {}).get("position", [])}
 
 
 def _system(base: System, name: str, sweep: Sweep, values: Values) -> System:

@@ -8,7 +8,7 @@ from typing import Any
 
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Config as WholeConfig
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Decode, scheme_lists, with_schemes
 from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import merge
 from posnmt.run.defaults import AUTO, distance
@@ -40,9 +40,14 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
 def model_section(recipe: Recipe, scale: Scale, system: str) -> dict[str, Any]:
     """The model section of a system, with the defaults of its name."""
     chosen = recipe.systems[system]
-    return with_names(
-        merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model_at(scale)})
-    )
+    own = {"model": {"system": chosen.system, **chosen.model_at(scale)}}
+    return with_names(merge(recipe.scales[scale].config, own)["model"])
+
+
+def schemes_of(recipe: Recipe, scale: Scale, system: str) -> set[str]:
+    """The names of the position schemes of a system, those of attention to the source included."""
+    lists = scheme_lists(model_section(recipe, scale, system))
+    return {each["scheme"] for _, _, schemes in lists for each in schemes}
 
 
 def with_distance(config: Config, median: float = math.inf) -> Config:
@@ -52,13 +57,12 @@ def with_distance(config: Config, median: float = math.inf) -> Config:
         median: length of a training sentence, in subwords; infinite while it is unknown, for the largest distance.
     """
     asked = {"scheme": "relative", "distance": AUTO}
-    sides = {}
-    for side in ("encoder", "decoder"):
-        schemes = config.get("model", {}).get(side, {}).get("position", [])
-        given = [{**each, "distance": distance(median)} if asked.items() <= each.items() else each for each in schemes]
-        if given != schemes:
-            sides[side] = {"position": given}
-    return merge(config, {"model": sides}) if sides else config
+    model = config.get("model")
+    if not isinstance(model, dict):
+        return config
+    given = {"distance": distance(median)}
+    sides = with_schemes(model, lambda each: {**each, **given} if asked.items() <= each.items() else each)
+    return {**config, "model": merge(model, sides)}
 
 
 def resolved(tree: Config) -> WholeConfig:
@@ -114,18 +118,14 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
     if not common and not own:
         return {}
     filled = with_names(model)
-    sides: Config = {}
-    present: set[str] = set()
-    for side in ("encoder", "decoder"):
-        schemes = []
-        for scheme in filled.get(side, {}).get("position", []):
-            options = {**common.get(scheme["scheme"], {}), **_at_scale(own.get(scheme["scheme"], {}), scale)}
-            present.add(scheme["scheme"])
-            schemes.append({**scheme, **options})
-        sides[side] = {"position": schemes}
-    for scheme in set(own) - present:
-        raise UserError(f"the system {model['system']!r} has no scheme {scheme!r} to give options to", "systems")
-    return sides if present & {*common, *own} else {}
+    present = {each["scheme"] for _, _, schemes in scheme_lists(filled) for each in schemes}
+    for name in set(own) - present:
+        raise UserError(f"the system {model['system']!r} has no scheme {name!r} to give options to", "systems")
+
+    def chosen(scheme: Config) -> Config:
+        return {**scheme, **common.get(scheme["scheme"], {}), **_at_scale(own.get(scheme["scheme"], {}), scale)}
+
+    return with_schemes(filled, chosen) if present & {*common, *own} else {}
 
 
 def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
