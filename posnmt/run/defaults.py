@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from posnmt.config.marks import Chosen, marked
-from posnmt.config.schema import Config, Model, Train
+from posnmt.config.schema import Config, Model, Train, with_schemes
+from posnmt.config.yaml import merge
 from posnmt.data.survey import Survey
 
 Tree = Mapping[str, Any]
@@ -84,16 +85,14 @@ def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
             continue
         if isinstance(value, Mapping):
             value = without_autos(value, f"{key}.")
-        if name == "position" and isinstance(value, list):
-            value = [_without_distance(choice) for choice in value]
+        if key == "model" and isinstance(value, dict):
+            value = merge(value, with_schemes(value, _without_distance))
         kept[name] = value
     return kept
 
 
-def _without_distance(choice: Any) -> Any:
-    if not isinstance(choice, Mapping) or choice.get("distance") != AUTO:
-        return choice
-    return {option: value for option, value in choice.items() if option != "distance"}
+def _without_distance(scheme: dict[str, Any]) -> dict[str, Any]:
+    return {option: value for option, value in scheme.items() if (option, value) != ("distance", AUTO)}
 
 
 def for_text(

@@ -133,6 +133,16 @@ def test_auto_is_as_if_left_out_where_a_choice_is_made():
     }
 
 
+@pytest.mark.parametrize("place", ["encoder.position", "decoder.position", "decoder.cross"])
+def test_an_auto_distance_is_chosen_in_each_list_of_schemes(place):
+    side, key = place.split(".")
+    written = [{"scheme": "relative", "distance": "auto", "values": False}, {"scheme": "t5-bias", "distance": 90}]
+    left = defaults.without_autos({"model": {side: {key: written, "layers": 1}}})
+    assert left == {"model": {side: {key: [{"scheme": "relative", "values": False}, written[1]], "layers": 1}}}
+    chosen = defaults.for_distances(config({}, **left["model"]).model, 24.0)
+    assert chosen == {f"model.{place}": [{**written[0], "distance": 6}, written[1]]}
+
+
 def test_an_empty_section_is_left_out_and_what_cannot_be_a_section_stays():
     assert defaults.without_autos({"model": None, "train": {"schedule": None, "clip": None}}) == {
         "train": {"clip": None}
