@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from posnmt.base import plugins
+from posnmt.config.schema import SCHEME_LISTS
 from posnmt.config.yaml import read_yaml
 from posnmt.evaluation.analyse.moderated import suffices
 from posnmt.run.run import read_record
@@ -102,7 +103,7 @@ def shares(config: Mapping[str, Any], record: Mapping[str, Any]) -> str:
         sections["train"] = {key: value for key, value in sections["train"].items() if not key.startswith("muon")}
     model = {key: value for key, value in config["model"].items() if key not in _SCHEME}
     for side in ("encoder", "decoder"):
-        model[side] = {key: value for key, value in model[side].items() if key != "position"}
+        model[side] = {key: value for key, value in model[side].items() if (side, key) not in SCHEME_LISTS}
     known = {name: record.get(name) for name in ("data", "steps", "posnmt")}
     text = json.dumps({**sections, "model": model, "record": known}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

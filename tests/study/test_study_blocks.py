@@ -25,7 +25,8 @@ CONFIG = {
     "subword": {"text": None, "vocabulary": 100},
     "model": {
         "system": "relative", "without": None, "max_length": 512, "d_model": 128, "architecture": "transformer",
-        "encoder": {"layers": 3, "position": [{"scheme": "relative"}]}, "decoder": {"layers": 3, "position": []},
+        "encoder": {"layers": 3, "position": [{"scheme": "relative"}]},
+        "decoder": {"layers": 3, "position": [], "cross": []},
     },
     "train": {"seed": 1, "steps": 1600, "batch": 2048, "optimizer": "adam", "muon_every": 1, "log_every": 50,
               "loggers": []},
@@ -50,6 +51,7 @@ def changed(place, value):
     [
         ("model.system", "transformer"), ("model.without", "decoder"), ("model.max_length", 1024),
         ("model.encoder.position", [{"scheme": "sinusoidal"}]), ("model.decoder.position", [{"scheme": "rope"}]),
+        ("model.decoder.cross", [{"scheme": "rope"}]),
         ("data.root", "there"), ("data.train", {"source": "b"}), ("data.store", "t"), ("subword.text", "folder"),
         ("train.log_every", 9), ("train.muon_every", None), ("decode.beam", 1),
     ],
