@@ -123,6 +123,15 @@ def test_one_seed_draws_the_same_other_weights_under_every_scheme(init, scheme):
     assert all(torch.equal(chosen[name], weight) for name, weight in bare.items())
 
 
+@pytest.mark.parametrize("scheme", ["relative", "t5-bias", "fire"])
+def test_one_seed_draws_the_same_other_weights_with_schemes_in_attention_to_the_source(scheme):
+    sides = both({"scheme": "relative"})
+    crossing = {**sides, "decoder": {**sides["decoder"], "cross": [{"scheme": scheme}]}}
+    without, chosen = (dict(drawn("xavier", **each).named_parameters()) for each in (sides, crossing))
+    assert set(without) < set(chosen)
+    assert all(torch.equal(chosen[name], weight) for name, weight in without.items())
+
+
 @pytest.mark.parametrize("init", WAYS[1:])
 def test_one_seed_draws_the_same_numbers_with_other_bounds(init):
     """So two ways differ in nothing but the scale of the matrices (and biases where they have them)."""
