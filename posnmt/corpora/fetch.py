@@ -167,21 +167,23 @@ def _refuse_origin(name: str, origin: Path | None) -> None:
 def _licensed(
     listed: Entry, name: str, cache: Path, languages: tuple[str, str], say: Say, origin: Path | None
 ) -> FetchedCorpus:
-    """A corpus that needs a licence: from the cache, or from the folder of its distribution."""
+    """A corpus that needs a licence: from the cache, or from the folder of its distribution.
+
+    The cache has it in the direction of the catalogue alone: its folder is named once for both.
+    """
     assert listed.licensed is not None
     licensed, order = listed.licensed, _order(listed.pair, languages, name)
 
     def make(folder: Path) -> dict[str, Path]:
         if origin is None:
             raise listed.refused(name)
-        texts = write_licensed(licensed, origin, folder, say)
-        if order == (0, 1):
-            return texts
-        turned = {"source": texts["target"], "target": texts["source"]}  # one reference has one translation
-        return turned | {part: texts[part] for part in texts if part == "documents"}
+        return write_licensed(licensed, origin, folder, say)
 
-    key = {"licensed": licensed.model_dump(mode="json"), "languages": languages, "version": 1}
-    return _cached_texts(cache, name, key, make, say)
+    key = {"licensed": licensed.model_dump(mode="json"), "languages": listed.pair, "version": 1}
+    cached = _cached_texts(cache, name, key, make, say)
+    if order == (0, 1):
+        return cached
+    return replace(cached, source=cached.target, target=cached.source, references=())  # a reference has one source
 
 
 def _local(corpus: LocalText) -> FetchedCorpus:

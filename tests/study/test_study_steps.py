@@ -11,7 +11,6 @@ import pytest
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Config
 from posnmt.corpora.catalogue import entry
-from posnmt.corpora.fetch import default_cache, fetch, spec
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
@@ -22,6 +21,7 @@ from posnmt.evaluation.analyse.settings import Settings
 from posnmt.study import evidence, steps, study
 from posnmt.study.load import load
 from posnmt.study.workflow.kind import Context, Resources
+from tests.support.commands import run
 
 
 def lines_of(path: Path) -> list[str]:
@@ -85,14 +85,14 @@ def test_as_many_lines_are_joined_as_in_r19(settings: dict[str, Any], lines: int
 
 
 def test_a_licensed_corpus_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder is named once, and a study finds the text by the name of the corpus."""
+    """The folder is named once, in the command of the refusal; a study in the other direction finds the text, too."""
     monkeypatch.setenv("POSNMT_CACHE", str(tmp_path / "cache"))
     write(tmp_path / "ASPEC-JE" / "dev" / "dev.txt", "J-1 ||| 1 ||| 文。 ||| A line .")
     pair = {"source": "en", "target": "ja"}
     made = context(tmp_path, {"corpus": {"name": "aspec-dev-ja-en"}, "pair": pair})
     with pytest.raises(UserError, match="data fetch aspec-dev-ja-en --from FOLDER"):
         steps.fetch(made)
-    fetch(spec({"name": "aspec-dev-ja-en"}), default_cache(), ("en", "ja"), print, origin=tmp_path / "ASPEC-JE")
+    run("data", "fetch", "aspec-dev-ja-en", "--from", tmp_path / "ASPEC-JE")
     steps.fetch(made)
     assert [lines_of(made.folder / part) for part in ("source", "target")] == [["A line ."], ["文。"]]
 
