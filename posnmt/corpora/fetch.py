@@ -177,7 +177,7 @@ def _licensed(
     def make(folder: Path) -> dict[str, Path]:
         if origin is None:
             raise listed.refused(name)
-        return write_licensed(licensed, origin, folder, say)
+        return write_licensed(licensed, name, origin, folder, say)
 
     key = {"licensed": licensed.model_dump(mode="json"), "languages": listed.pair, "version": 1}
     cached = _cached_texts(cache, name, key, make, say)

@@ -23,11 +23,12 @@ WHOLE = "name its folder as it was unpacked"
 Licensed = Columns | MtEval
 
 
-def write_licensed(corpus: Licensed, origin: Path, folder: Path, say: Say) -> dict[str, Path]:
+def write_licensed(corpus: Licensed, name: str, origin: Path, folder: Path, say: Say) -> dict[str, Path]:
     """Write the texts of a corpus from the folder of its distribution.
 
     Args:
         corpus: from the catalogue.
+        name: its name there.
         origin: the folder; its files may be anywhere below it.
         folder: of the new files.
         say: called with a line about what is irregular.
@@ -42,7 +43,7 @@ def write_licensed(corpus: Licensed, origin: Path, folder: Path, say: Say) -> di
         raise UserError("there is no such folder", origin, WHOLE)
     if isinstance(corpus, Columns):
         return _write_columns(corpus, origin, folder, say)
-    return _write_evaluation(corpus, origin, folder, say)
+    return _write_evaluation(corpus, name, origin, folder, say)
 
 
 def _write_columns(corpus: Columns, origin: Path, folder: Path, say: Say) -> dict[str, Path]:
@@ -95,7 +96,7 @@ class _Set(NamedTuple):
     texts: list[str]
 
 
-def _write_evaluation(corpus: MtEval, origin: Path, folder: Path, say: Say) -> dict[str, Path]:
+def _write_evaluation(corpus: MtEval, name: str, origin: Path, folder: Path, say: Say) -> dict[str, Path]:
     """The segments in the order of the source, each with that of every reference."""
     sources, references = _sets(origin, corpus)
     if len(sources) != 1 or not references:
@@ -112,8 +113,8 @@ def _write_evaluation(corpus: MtEval, origin: Path, folder: Path, say: Say) -> d
             raise UserError(what, reference.file, "give a source and references of one version")
         texts["target" if number == 1 else f"target-{number}"] = [of_place[place] for place in source.places]
     if len(references) > 1:
-        say(f"{corpus.label}: the target is the first of {len(references)} references; the others are beside it")
-    made = {name: folder / f"made-{name}" for name in texts}
+        say(f"{name}: the target is the first of {len(references)} references; the others are beside it")
+    made = {part: folder / f"made-{part}" for part in texts}
     write_rows(zip(*([line.encode() for line in lines] for lines in texts.values()), strict=True), [*made.values()])
     return made
 

@@ -130,21 +130,11 @@ class Columns(Section):
     columns: tuple[Column, Column] = Field(description="of the two texts, from 0")
     documents: Column | None = Field(None, description="the column of document ids")
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.tables[0]
-
 
 class MtEval(Section):
     """A test set of a distribution that needs a licence, in the XML of NIST's mteval: a source and its references."""
 
     mteval: str = Field(description="pattern of its files' names")
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.mteval
 
 
 def _is_fetchable(address: str) -> bool:

@@ -159,7 +159,8 @@ def test_a_test_set_of_nist_has_its_four_references(get, nist, messages):
     assert [path.name for path in found.references] == ["target-2", "target-3", "target-4"]
     for number, path in enumerate(found.references, 2):
         assert lines(path) == [f"{text}, {number}" for text in source]
-    assert any("the target is the first of 4 references" in line for line in messages)
+    told = [line for line in messages if "the first of 4 references" in line]
+    assert [line.split(":")[0] for line in told] == ["nist-mt02-zh-en"]
     assert get("nist-mt02-zh-en", ("zh", "en")) == found
     found.references[1].write_text("changed\n")
     with pytest.raises(UserError, match=r"this text has changed since it was written .*target-3"):

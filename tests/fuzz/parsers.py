@@ -456,7 +456,7 @@ def _licensed(folder: Path, name: str) -> None:
     table = Columns(tables=["dev.txt"], separator=" ||| ", fields=4, columns=(2, 3), documents=0)
     (folder / "made").mkdir(exist_ok=True)
     for corpus in [table] if name == "dev.txt" else [MtEval(mteval="mt-*.xml")]:
-        texts = write_licensed(corpus, folder, folder / "made", _silent)
+        texts = write_licensed(corpus, "licensed", folder, folder / "made", _silent)
         assert len({path.read_bytes().count(b"\n") for path in texts.values()}) == 1
 
 
