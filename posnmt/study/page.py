@@ -192,11 +192,12 @@ def _corpora(results: StudyResults) -> str:
 def _named(text: Text) -> str:
     """The file or the public name of a corpus, and the part of it that is used."""
     if text.public is not None:
-        return str(text.public.get("name") or text.public.get("sacrebleu") or next(iter(text.public.values())))
-    assert text.source is not None
-    name = text.source.removesuffix(".xz").removesuffix(".gz").removesuffix(".{source}")
-    part = f" lines {text.lines[0]:,} to {text.lines[1]:,}" if text.lines else ""
-    return f"{name}{part}" + (f" ({text.take:,} pairs of it)" if text.take else "")
+        name = str(text.public.get("name") or text.public.get("sacrebleu") or next(iter(text.public.values())))
+    else:
+        name = str(text.source).removesuffix(".xz").removesuffix(".gz").removesuffix(".{source}")
+    lines = f" lines {text.lines[0]:,} to {text.lines[1]:,}" if text.lines else ""
+    joined = f", {text.join} consecutive lines joined" if text.join else ""
+    return f"{name}{lines}{joined}" + (f" ({text.take:,} pairs of it)" if text.take else "")
 
 
 def _longest(results: StudyResults) -> str:

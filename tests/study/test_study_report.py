@@ -22,6 +22,7 @@ from posnmt.study.marks import signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
 from posnmt.study.page import facts, render
 from posnmt.study.plan import PlannedRun
+from posnmt.study.recipe import Text
 from posnmt.study.study import _run
 from posnmt.study.tables import sheets
 from posnmt.study.workflow.status import State
@@ -323,6 +324,27 @@ def test_the_longest_pair_is_the_one_in_training_and_not_the_limit(study):
     )
     own = [29 + number if name == "all" else 12 for number, name in enumerate(trainings)]
     assert shown(*own) == f"all: 29 to {max(own)} (limit 100); Short: 12 (limit 100)"
+
+
+@pytest.mark.parametrize(
+    ("corpus", "name"),
+    [
+        ({"source": "folder/a.{source}.xz", "target": "folder/a.{target}.xz"}, "folder/a"),
+        ({"public": {"name": "newstest2014-de-en"}}, "newstest2014-de-en"),
+    ],
+)
+def test_the_page_says_which_part_of_a_corpus_is_used(study, corpus, name):
+    def shown(**part):
+        setting = study.recipe.scales["smoke"].model_copy(
+            update={"artificial": None, "corpora": {"train": Text(**corpus, **part)}}
+        )
+        recipe = study.recipe.model_copy(update={"scales": {"smoke": setting}})
+        return dict(facts(replace(study, recipe=recipe, corpora={}), ""))["Corpora"]
+
+    assert shown() == f"train: {name}"
+    assert shown(take=1000) == f"train: {name} (1,000 pairs of it)"
+    assert shown(join=2, take=1000) == f"train: {name}, 2 consecutive lines joined (1,000 pairs of it)"
+    assert shown(lines=[11, 2000], join=3) == f"train: {name} lines 11 to 2,000, 3 consecutive lines joined"
 
 
 def test_a_training_that_two_systems_share_counts_once(study):
