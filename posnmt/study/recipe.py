@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
 from posnmt.config.yaml import Section
@@ -195,6 +196,13 @@ class Training(Section):
     config: dict[str, Any] = Field({}, description="over the scale's config")
 
 
+class Joining(TypedDict):
+    """The settings of a join."""
+
+    rest: Rest
+    documents: NotRequired[bool]
+
+
 class Test(Section):
     """How a test text is made from a corpus."""
 
@@ -208,11 +216,12 @@ class Test(Section):
     )
     swap: list[Share] = Field([], description="translated once more for each share of swapped source words")
 
-    def joining(self, scale: Scale) -> dict[str, Any]:
+    def joining(self, scale: Scale) -> Joining:
         """The settings of the join at a scale; those that are not given there have their defaults."""
-        rest = "keep" if lacks(self.rest, scale) else at(self.rest, scale)
-        documents = True if lacks(self.documents, scale) else at(self.documents, scale)
-        return {"rest": rest, **({} if documents else {"documents": False})}
+        settings: Joining = {"rest": at_or_default(self, "rest", scale)}
+        if self.join is not None and not at_or_default(self, "documents", scale):
+            settings["documents"] = False  # without it where it is True, so that keys stay
+        return settings
 
 
 class Runs(Section):
@@ -271,8 +280,9 @@ class Analysis(Compared):
         return [*self.metrics, *(COMPLETENESS if self.completeness else ())]
 
     def text_at(self, scale: Scale) -> Measured:
-        """What is measured at a scale; raw text where nothing is said."""
-        return "raw" if lacks(self.text, scale) else at(self.text, scale)
+        """What is measured at a scale; the default where nothing is said."""
+        text: Measured = at_or_default(self, "text", scale)
+        return text
 
 
 class Likelihood(Compared):
@@ -408,3 +418,9 @@ def lacks(value: object, scale: Scale) -> bool:
 def at(value: Value | Mapping[Scale, Value], scale: Scale) -> Value:
     """The value of a setting at a scale; a setting that is not a mapping has the same value at all scales."""
     return value[scale] if isinstance(value, Mapping) else value
+
+
+def at_or_default(section: Section, name: str, scale: Scale) -> Any:
+    """The value of a field at a scale; a mapping without a value there stands for the default of the field."""
+    value = getattr(section, name)
+    return type(section).model_fields[name].default if lacks(value, scale) else at(value, scale)

@@ -47,7 +47,11 @@ class RegisteredFigures(TypedDict):
 
 
 class RegisteredAnalysis(TypedDict):
-    """Which text a comparison is measured on, and how."""
+    """Which text a comparison is measured on, and how.
+
+    Attributes:
+        documents: True: whole documents are sampled; False: sentences of several documents are joined.
+    """
 
     name: str
     text: str
@@ -374,12 +378,10 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
         "tokenizer": None if lacks(analysis.bleu_tokenizer, scale) else at(analysis.bleu_tokenizer, scale),
         "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
         "join": test.join,
-        "rest": test.joining(scale)["rest"],
+        **test.joining(scale),
     }
     if has_documents(recipe, test, scale):
         registered["documents"] = True
-    elif test.join is not None and "documents" in test.joining(scale):
-        registered["documents"] = False  # sentences of several documents are joined
     return registered
 
 

@@ -23,7 +23,7 @@ from posnmt.run.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, analyses, plan
-from posnmt.study.recipe import Recipe, Scale
+from posnmt.study.recipe import Analysis, Measured, Recipe, Rest, Scale, Test
 from posnmt.study.study import REQUEST, load_plan, save_request
 from posnmt.study.trainings import train_config, with_distance
 from posnmt.study.workflow.graph import Graph
@@ -615,6 +615,31 @@ def test_joined_lines_are_those_of_rosendahl2019_at_paper_scale_alone() -> None:
         assert recipe.tests["concat_seq"].joining(scale) == settings  # type: ignore[arg-type]
     step = plan(recipe, "paper", None).steps["test/concat_seq-joined"]
     assert step.settings == {"sentences": 2, "rest": "keep", "documents": False, **pair}
+
+
+class Across(Test):
+    """A test with other defaults."""
+
+    rest: Rest | dict[Scale, Rest] = "drop"
+    documents: bool | dict[Scale, bool] = False
+
+
+class Cut(Analysis):
+    """An analysis with another default."""
+
+    text: Measured | dict[Scale, Measured] = "words"
+
+
+def test_where_a_scale_has_no_value_a_setting_has_the_default_of_its_field() -> None:
+    """Whatever the default is: it is declared once."""
+    own = {"corpus": "a", "join": 2, "rest": {"paper": "drop"}, "documents": {"paper": False}}
+    kept, dropped = {"rest": "keep"}, {"rest": "drop", "documents": False}
+    joins = [kind.model_validate(own).joining(scale) for kind in (Test, Across) for scale in ("small", "paper")]
+    assert joins == [kept, dropped, dropped, dropped]
+    assert Test(corpus="a", documents=False).joining("small") == kept  # nothing is joined
+    analysis = {"test": "a", "trainings": ["all"], "text": {"paper": "subwords"}}
+    texts = [kind.model_validate(analysis).text_at(scale) for kind in (Analysis, Cut) for scale in ("small", "paper")]
+    assert texts == ["raw", "subwords", "words", "subwords"]
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if load(name, check_configs=False).paper])

@@ -184,6 +184,17 @@ def test_documents_of_a_test_are_registered_where_it_has_some(tmp_path: Path) ->
     assert found[1] == {**found[0], "documents": True}
 
 
+def test_a_join_across_documents_is_registered() -> None:
+    """As R19 joins; where sentences of one document alone are joined, nothing is added."""
+    found: dict[str, set[Any]] = {}
+    for scale in ("paper", "small"):
+        for claim in content(load("rosendahl2019"), scale)["claims"].values():  # type: ignore[arg-type]
+            analysis: Any = claim["test"]["analysis"]
+            if analysis["join"] is not None:
+                found.setdefault(scale, set()).add((analysis["rest"], analysis.get("documents")))
+    assert found == {"paper": {("keep", False)}, "small": {("drop", None)}}
+
+
 def test_seeds_that_are_added_are_shown(out: Path, tmp_path: Path) -> None:
     """At the claims that compare the system; of others, once."""
 
