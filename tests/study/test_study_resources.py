@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.resources import ByKind
 from posnmt.study.workflow import cluster, runner
 from posnmt.study.workflow.executors import Local
+from posnmt.study.workflow.folder import RUNNING
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
@@ -120,6 +123,11 @@ def test_steps_may_share_a_gpu():
     assert local._free() == ["1"]
 
 
+def write_program(path, does):
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
     """The programs of a Slurm that accepts what it is told, and keeps each script as `NUMBER.sh`; their folder."""
@@ -127,9 +135,7 @@ def slurm(tmp_path, monkeypatch):
     folder.mkdir()
     sbatch = f'number=$(ls {folder} | grep -c "[.]sh$"); cp $1 {folder}/$number.sh; echo "Submitted batch job $number"'
     for name, does in {"sbatch": sbatch, "srun": "", "squeue": "", "scancel": ""}.items():
-        program = folder / name
-        program.write_text(f"#!/bin/sh\n{does}\n")
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        write_program(folder / name, does)
     monkeypatch.setenv("PATH", f"{folder}:{Path('/usr/bin')}:{Path('/bin')}")
     return folder
 
@@ -168,6 +174,36 @@ def test_jobs_at_once_are_bounded(slurm, tmp_path, jobs, most):
     assert not made.has_capacity(Resources())
     made.ended(out / "one")
     assert made.has_capacity(Resources())
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from posnmt.base.lock import Lock
+with Lock(Path(sys.argv[1])):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("executor", ["local", "submitit-local", "slurm"])
+def test_steps_that_an_earlier_runner_started_count(slurm, tmp_path, executor):
+    """Until they end; what does not run counts nothing."""
+    out, wanted = tmp_path / "study", Resources()
+    (folder := out / "one").mkdir(parents=True)
+    held = [sys.executable, "-c", HOLDS, folder / RUNNING]
+    with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as step:
+        assert step.stdout.readline() == b"\n"
+        made = Local(1, [], 1) if executor == "local" else cluster.Cluster(out, executor.removeprefix("submitit-"), 1)
+        if executor == "slurm":
+            write_program(slurm / "squeue", f'echo "7 {made._prefix}one"')
+        assert made.running(out / "other", "other") is None
+        assert made.has_capacity(wanted)
+        assert made.running(folder, "one").poll() is None
+        assert not made.has_capacity(wanted)
+        step.stdin.close()
+    made.ended(folder)
+    assert made.has_capacity(wanted)
 
 
 @pytest.mark.parametrize(

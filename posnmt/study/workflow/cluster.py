@@ -23,7 +23,7 @@ from posnmt.base.files import write_json
 from posnmt.base.lock import holder
 from posnmt.base.parallel.cores import available_cores
 from posnmt.study.workflow.execute import STOPPED
-from posnmt.study.workflow.executors import UNKNOWN, Executor, Job, command, launch, stop_step
+from posnmt.study.workflow.executors import UNKNOWN, Executor, Job, Running, command, launch, stop_step
 from posnmt.study.workflow.folder import DONE, FAILED, JOB, RUNNING, SHORT
 from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
@@ -92,6 +92,7 @@ class Cluster(Executor):
             raise UserError("submitit is not installed", "--executor", "pip install 'posnmt[slurm]'") from None
         self.name = "slurm" if cluster == "slurm" else f"submitit-{cluster}"
         self._queue = Queue() if cluster == "slurm" else None
+        self._active = 0  # number of its jobs that have not ended
         self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else available_cores())
         self._backoff = Backoff()
         self._unsure: set[str] = set()  # names of jobs that may have been submitted although sbatch failed
@@ -188,19 +189,22 @@ class Cluster(Executor):
 
     def running(self, folder: Path, key: str) -> Job | None:
         """The job of a step, if it is queued or running."""
-        if self._queue is None:
-            return super().running(folder, key)
-        number = self._queue.find(name := self._prefix + key[:SHORT])
-        if not self._queue.answers:
+        job = self._local(folder) if self._queue is None else self._queued(self._queue, folder, key)
+        self._active += job is not None
+        return job
+
+    def _local(self, folder: Path) -> Job | None:
+        return Running(folder) if holder(folder / RUNNING) is not None else None
+
+    def _queued(self, queue: Queue, folder: Path, key: str) -> Job | None:
+        number = queue.find(name := self._prefix + key[:SHORT])
+        if not queue.answers:
             self._unknown.add(name)
-        if number is None:
-            return None
-        self._active += 1
-        return _SlurmJob(folder, number, self._queue)
+        return None if number is None else _SlurmJob(folder, number, queue)
 
     def ended(self, folder: Path) -> None:
         """Forget a job that ended."""
-        super().ended(folder)
+        self._active -= 1
         (folder / JOB).unlink(missing_ok=True)
 
 

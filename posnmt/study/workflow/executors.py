@@ -57,8 +57,6 @@ class Executor(ABC):
 
     name: str
     """As `--executor` has it."""
-    _active = 0
-    """Number of its steps that have not ended."""
 
     def resources(self, requested: Resources, uses_gpu: bool) -> Resources:
         """The resources that a step gets: what it asks for, on one machine.
@@ -84,16 +82,13 @@ class Executor(ABC):
             UserError: it cannot be started.
         """
 
+    @abstractmethod
     def running(self, folder: Path, key: str) -> Job | None:
         """The job of a step that another process started, if it has not ended."""
-        if holder(folder / RUNNING) is None:
-            return None
-        self._active += 1
-        return Running(folder)
 
+    @abstractmethod
     def ended(self, folder: Path) -> None:
         """Release the resources of a step that ended."""
-        self._active -= 1
 
 
 UNKNOWN = -1000
