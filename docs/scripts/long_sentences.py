@@ -159,13 +159,6 @@ def _point(row: Row, first: int, last: int) -> Point:
     return Point(middle, float(row["Delta"]), float(row["low"]), float(row["high"]))
 
 
-def _label(recipe: Recipe, chosen: Likelihood, system: str, training: str) -> str:
-    """What the likelihood's table calls a system."""
-    if len(chosen.trainings) > 1:
-        return recipe.label((system, training))
-    return recipe.systems[system].label or system
-
-
 def _record(study: Path, recipe: Recipe, chosen: Likelihood) -> dict[str, dict[str, str]]:
     """The record of the first training that zones can be those of: of the first of the trainings, of any system."""
     runs = unpack(study / "runs.tar.xz")
@@ -184,7 +177,7 @@ def _omitted(
     for row in _rows(content):
         wanted = (analysis, "omitted_sentences", "0.0")
         if (row["test_condition"], row["measure"], row["swapped"]) == wanted and row["first"] and row["value"]:
-            name = _label(recipe, chosen, row["system"], row["training_condition"])
+            name = recipe.label((row["system"], row["training_condition"]), chosen.trainings)
             if chosen.includes(row["system"], row["training_condition"]):
                 seeds.setdefault(name, {}).setdefault(row["bin"], []).append(float(row["value"]))
     bins = list(dict.fromkeys(each for of_system in seeds.values() for each in of_system))

@@ -105,9 +105,8 @@ class StudyResults:
 
     def labels(self, variants: Sequence[Variant]) -> list[str]:
         """Labels for a table or a figure: of the systems, with their trainings where these are needed to be unique."""
-        if len({system for system, _ in variants}) == len(variants):
-            return [self.recipe.systems[system].label or system for system, _ in variants]
-        return [self.recipe.label(variant) for variant in variants]
+        unique = len({system for system, _ in variants}) == len(variants)
+        return [self.recipe.label(variant, [] if unique else None) for variant in variants]
 
     def values(self, variant: Variant, measure: str, analysis: str | None) -> dict[int, float]:
         """Seed -> figure, for the seeds that have one; for speeds, turn -> figure.

@@ -355,7 +355,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
     outputs: list[dict[str, Any]] = []
     for number, run in enumerate(runs):
         needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
-        label = _label(recipe, (run.system, run.training), analysis.trainings)
+        label = recipe.label((run.system, run.training), analysis.trainings)
         own = _subword(study_plan, study_plan.steps[run.train].needs["prepared"])
         other = {} if own == subword else {"other_subwords": True}
         outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed, **other})
@@ -398,7 +398,7 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
         first = (runs[0].system, runs[0].training)
         baseline = first if likelihood.baseline is None else likelihood.variant(likelihood.baseline)
         if all((run.system, run.training) != baseline for run in finished_runs):
-            label = _label(study_plan.recipe, baseline, likelihood.trainings)
+            label = study_plan.recipe.label(baseline, likelihood.trainings)
             missing[name] = f"no training of {label} is finished with its weights here"
         else:
             steps[name] = _likelihood(study_plan, name, likelihood, finished_runs, baseline)
@@ -408,7 +408,7 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
 def labels(study_plan: Plan, likelihood: Likelihood) -> dict[tuple[str, str], str]:
     """System and training -> its name in a likelihood."""
     variants = [(run.system, run.training) for run in _scored(study_plan, likelihood)]
-    return {variant: _label(study_plan.recipe, variant, likelihood.trainings) for variant in variants}
+    return {variant: study_plan.recipe.label(variant, likelihood.trainings) for variant in variants}
 
 
 def _scored(study_plan: Plan, likelihood: Likelihood) -> list[PlannedRun]:
@@ -428,18 +428,12 @@ def _likelihood(
         config = train_config(recipe, study_plan.scale, run.system, run.training, run.seed)
         positions = config.get("decode", {}).get("positions")
         changed = {} if positions is None else {"positions": positions}
-        label = _label(recipe, (run.system, run.training), likelihood.trainings)
+        label = recipe.label((run.system, run.training), likelihood.trainings)
         models.append({"system": label, "seed": run.seed, **changed})
-    settings = {"models": models, "baseline": _label(recipe, baseline, likelihood.trainings), "swap": likelihood.swap}
+    settings = {"models": models, "baseline": recipe.label(baseline, likelihood.trainings), "swap": likelihood.swap}
     settings |= {} if likelihood.shift is None else {"shift": likelihood.shift}  # so that keys without it stay
     resources = study_plan.setting.resources.of("likelihood")
     return Step(f"likelihood/{name}", "likelihood", settings, needs, {}, resources)
-
-
-def _label(recipe: Recipe, variant: tuple[str, str], trainings: Sequence[str]) -> str:
-    """The label of a system in a report; it names the training only if the report has several."""
-    system, _ = variant
-    return recipe.label(variant) if len(trainings) > 1 else recipe.systems[system].label or system
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:

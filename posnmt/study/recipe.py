@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import Field, model_validator
@@ -397,11 +397,17 @@ class Recipe(Section):
         system, _, training = text.partition("/")
         return system, training or next(iter(self.trainings))
 
-    def label(self, variant: tuple[str, str]) -> str:
-        """The label of a system and training in tables and figures; the first training is not mentioned."""
+    def label(self, variant: tuple[str, str], trainings: Collection[str] | None = None) -> str:
+        """The label of a system and training in tables and figures; the first training is not mentioned.
+
+        Args:
+            variant: system and training.
+            trainings: those that labels have to tell apart: of fewer than two none is mentioned; None: all.
+        """
         system, training = variant
         name = self.systems[system].label or system
-        if training == next(iter(self.trainings)):
+        told_apart = self.trainings if trainings is None else trainings
+        if len(told_apart) < 2 or training == next(iter(self.trainings)):
             return name
         return f"{name}, {self.trainings[training].label or training}"
 

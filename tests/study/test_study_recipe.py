@@ -642,6 +642,24 @@ def test_where_a_scale_has_no_value_a_setting_has_the_default_of_its_field() -> 
     assert texts == ["raw", "subwords", "words", "subwords"]
 
 
+@pytest.mark.parametrize(
+    ("trainings", "labels"),
+    [
+        (None, ["Sinusoids", "Sinusoids, no cap", "rope", "rope, no cap"]),
+        (["all", "uncapped"], ["Sinusoids", "Sinusoids, no cap", "rope", "rope, no cap"]),
+        (["uncapped"], ["Sinusoids", "Sinusoids", "rope", "rope"]),
+        ([], ["Sinusoids", "Sinusoids", "rope", "rope"]),
+    ],
+)
+def test_a_label_names_a_training_where_there_are_several(trainings: list[str] | None, labels: list[str]) -> None:
+    """Of those that it has to tell apart, and never the first of the recipe."""
+    recipe = load("natural", check_configs=False)
+    unlabelled = recipe.systems["rope"].model_copy(update={"label": None})
+    recipe = recipe.model_copy(update={"systems": {**recipe.systems, "rope": unlabelled}})
+    variants = [(system, training) for system in ("transformer", "rope") for training in ("all", "uncapped")]
+    assert [recipe.label(each, trainings) for each in variants] == labels
+
+
 @pytest.mark.parametrize("name", [name for name in shipped() if load(name, check_configs=False).paper])
 def test_the_precision_of_a_paper_scale_is_written_down(name: str) -> None:
     assert load(name).scales["paper"].config["train"]["precision"] == "auto"
