@@ -42,6 +42,7 @@ def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
         UserError: a file of the copy is damaged.
     """
     graph = Graph(study_plan.steps.values(), KINDS)
+    speeds = copy.speeds  # a damaged file is refused before anything is taken over
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
     left: dict[str, dict[str, RunFacts]] = {}  # trainings to take over, with their names in the copy
     for run in study_plan.runs:
@@ -57,11 +58,10 @@ def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
             plugins = "plugins" in graph.steps[run.train].settings
             same = "settings, texts and plugins" if plugins else "settings and texts"
             yield f"{run.train} is made again: the copy has no training with these {same}"
-    if SPEED in study_plan.steps and not status.finished(graph, out, SPEED):
-        speeds = copy.speeds
-        if speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
-            _write_step(graph.folder(out, SPEED), {RESULTS: as_json(speeds["systems"])}, speeds["step"], copy.folder)
-            yield f"the speeds measured in turn are taken from {copy.folder}"
+    unmeasured = SPEED in study_plan.steps and not status.finished(graph, out, SPEED)
+    if unmeasured and speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
+        _write_step(graph.folder(out, SPEED), {RESULTS: as_json(speeds["systems"])}, speeds["step"], copy.folder)
+        yield f"the speeds measured in turn are taken from {copy.folder}"
     for name, names in left.items():
         folder = graph.folder(out, name)
         begun = bool(checkpoints_in(folder / "run" / "checkpoints"))

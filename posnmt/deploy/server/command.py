@@ -37,6 +37,14 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self.ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down. After a second signal, also end the requests and the application, which uvicorn does not."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            await self.lifespan.shutdown()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """On the first signal accept no more requests and finish accepted ones; on a second SIGINT stop at once."""
