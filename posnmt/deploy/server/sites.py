@@ -39,7 +39,7 @@ class Sites:
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self.app = app
-        self.hosts = {name.lower().rstrip(".") for name in (*hosts, socket.gethostname(), socket.getfqdn())}
+        self.hosts = {name.lower().rstrip(".") for name in (*hosts, socket.gethostname())}
         self.origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
