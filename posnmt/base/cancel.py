@@ -31,6 +31,11 @@ def cancelled_if(is_cancelled: Callable[[], bool]) -> Iterator[None]:
         _is_cancelled.reset(token)
 
 
+def can_be_cancelled() -> bool:
+    """Whether this work is in a block of `cancelled_if`."""
+    return _is_cancelled.get() is not _never
+
+
 def check_cancelled() -> None:
     """Called by long work before each step.
 

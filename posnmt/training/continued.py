@@ -18,7 +18,7 @@ from torch import Tensor
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
 from posnmt.config.marks import OfWeights, marked
-from posnmt.config.schema import Config, Model, SchemeChoice
+from posnmt.config.schema import SCHEME_LISTS, Config, Model, SchemeChoice
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import expand, merge
 from posnmt.data.learn import text_folder
@@ -31,7 +31,7 @@ from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
 from posnmt_position.registry import split
 
-_SCHEMES = {"source": "encoder.position", "target": "decoder.position", "cross": "decoder.cross"}
+_SCHEMES = dict(zip(("source", "target", "cross"), map(".".join, SCHEME_LISTS), strict=True))
 """Part of a model -> the setting that lists its schemes."""
 
 _TEXT = ("source_language", "target_language", "tokenise", "truecase")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posnmt.base.cancel import check_cancelled
+from posnmt.base.cancel import can_be_cancelled, check_cancelled
 from posnmt.base.parallel.cores import cores
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
@@ -35,7 +35,7 @@ NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
 POLL = 0.002
-"""Seconds between two looks at whether a search has ended, or nobody waits for it."""
+"""Seconds between two looks at whether a search has ended, where it can be cancelled."""
 
 
 class CTranslate2Engine(Engine):
@@ -159,7 +159,7 @@ class CTranslate2Engine(Engine):
                 numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
             )
         }
-        for result in running.values():
+        for result in running.values() if can_be_cancelled() else ():
             while not result.done():
                 check_cancelled()
                 time.sleep(POLL)
