@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from posnmt.base.files import read_json, write_text
+from posnmt.base.files import read_json
+from posnmt.base.output import write_text
 from posnmt.config.yaml import read_yaml, written_yaml
 from posnmt.study.copied import MARK
 from posnmt.study.load import load

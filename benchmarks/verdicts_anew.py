@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import read_json, write_text
+from posnmt.base.files import read_json
+from posnmt.base.output import write_text
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import evidence, speed
 from posnmt.study.claims import Claim

@@ -1,8 +1,4 @@
-"""Atomic writes, JSON files, digests, locks, and folders that have names.
-
-A file is written under a temporary name, synchronised with the disk, and renamed. A killed process or a loss of power
-leaves either the old content or the new one.
-"""
+"""Files that are read: JSON, digests, locks, and folders that have names. `output.py` writes."""
 
 from __future__ import annotations
 
@@ -24,48 +20,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Content = TypeVar("Content")
-
-PARTIAL = ".partial"
-"""Suffix of a file or folder that is being written."""
-
-
-@contextmanager
-def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Write a file through a temporary one that replaces it when the block ends without an error.
-
-    Args:
-        durable: whether to synchronise with the disk, so that it survives a loss of power.
-
-    Yields:
-        The path of the temporary file, to be written in the block.
-    """
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        yield partial
-        if durable:
-            sync(partial)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync(path.parent)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file, in UTF-8."""
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def as_json(tree: Any) -> bytes:
-    """A tree in the form that `write_json` writes."""
-    return f"{json.dumps(tree, indent=1, ensure_ascii=False)}\n".encode()
-
-
-def write_json(path: Path, tree: Any) -> None:
-    """Replace a JSON file."""
-    write_text(path, as_json(tree).decode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -113,31 +67,6 @@ def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo:
         problem = error.errors()[0]
         place = ".".join(str(key)[:40] for key in problem["loc"])
         raise UserError(f"{role} is damaged: {place}{': ' * bool(place)}{problem['msg']}", path, todo) from None
-
-
-def commit_folder(building: Path, place: Path) -> None:
-    """Rename a complete folder atomically, after its content is on the disk.
-
-    Raises:
-        OSError: `place` exists and is not empty.
-    """
-    for folder, _, names in os.walk(building):
-        for name in names:
-            sync(Path(folder, name))
-        sync(Path(folder))
-    os.replace(building, place)
-    sync(place.parent)
-
-
-def sync(path: Path) -> None:
-    """Synchronise a file, or the entries of a folder, with the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows has no such operation on folders
-        return
-    number = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def cache_folder() -> Path:

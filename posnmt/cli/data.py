@@ -112,19 +112,18 @@ def extract(file: Path, pair: str, out: str) -> None:
     Example: posnmt data extract memory.tmx --pair en-de --out memory
     """
     from posnmt.base.errors import existing_file
-    from posnmt.base.files import replacing
+    from posnmt.base.output import changing
     from posnmt.corpora.tmx import write_tmx
 
     languages = language_pair(pair, "--pair")
     if languages[0] == languages[1]:
         raise UserError(f"both languages are {languages[0]}", "--pair", "name two different languages")
     files = [Path(f"{out}.{language}") for language in languages]
-    for path in files:
-        if path.exists():
-            raise UserError("the output exists and is not overwritten", path, "choose another --out")
-    with replacing(files[0]) as source, replacing(files[1]) as target:
-        say = partial(click.echo, err=True)
-        lines = write_tmx(existing_file(file, "FILE"), languages, [source, target], say)
+    if not out.parent.is_dir():
+        raise UserError("the folder of the output does not exist", out.parent, "create it, or choose another --out")
+    with changing(out.parent, new=True) as changes:
+        drafts = [changes.path(path.name) for path in files]
+        lines = write_tmx(existing_file(file, "FILE"), languages, drafts, partial(click.echo, err=True))
     click.echo(f"{lines:,} pairs", err=True)
     for path in files:
         click.echo(str(path))
@@ -225,7 +224,7 @@ def clean(
     """
     from rich.console import Console
 
-    from posnmt.base.files import write_text
+    from posnmt.base.output import write_text
     from posnmt.base.progress import Display
     from posnmt.corpora.cleaning.clean import Settings, table
     from posnmt.corpora.cleaning.clean import clean as write

@@ -20,7 +20,8 @@ from typing_extensions import TypedDict
 
 from posnmt.base import files
 from posnmt.base.errors import UserError
-from posnmt.base.files import load_json, write_json
+from posnmt.base.files import load_json
+from posnmt.base.output import write_json
 from posnmt.base.version import __version__
 from posnmt.corpora.partial import Partial
 

@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import cache_folder, load_json, sha256_of
+from posnmt.base.output import commit_folder
 from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
@@ -244,7 +245,7 @@ def _cached_texts(
                 further = {part: fact for part, fact in facts.items() if part not in _PARTS}
                 manifest = {"posnmt": __version__, **key, "files": files, "references": further}
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
-                ready.replace(folder)
+                commit_folder(ready, folder)
             say(f"{label}: {facts['source']['lines']:,} pairs")
         known: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
         facts, further = known["files"], known.get("references", {})

@@ -12,7 +12,8 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from posnmt.base.files import read_json, write_json
+from posnmt.base.files import read_json
+from posnmt.base.output import write_json
 
 
 class Partial:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import write_text
+from posnmt.base.output import write_text
 
 _HISTOGRAM = re.compile(r"[0-9]{1,18}:[0-9]{1,18}( [0-9]{1,18}:[0-9]{1,18})*")
 

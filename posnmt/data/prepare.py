@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from posnmt.base.errors import UserError, existing_file, raise_all
-from posnmt.base.files import PARTIAL, Digests, cache_folder, commit_folder, folder_digests, locked, sha256_of
+from posnmt.base.files import Digests, cache_folder, folder_digests, locked, sha256_of
+from posnmt.base.output import PARTIAL, commit_folder
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
 from posnmt.base.version import FORMAT, __version__

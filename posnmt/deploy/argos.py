@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import replacing
+from posnmt.base.output import replacing
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.command import run_to_export, say_verified, write_verified
 from posnmt.deploy.ctranslate2 import write

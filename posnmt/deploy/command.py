@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import sha256_of, write_text
+from posnmt.base.files import sha256_of
+from posnmt.base.output import write_text
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
+from posnmt.base.files import folder_digests, is_file, read_json, sha256_of
 from posnmt.base.lock import Lock
+from posnmt.base.output import PARTIAL, commit_folder, write_json
 from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import replacing
+from posnmt.base.output import replacing
 from posnmt.model.slices import slice_like
+
+_NAMES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+"""Names of types in safetensors files."""
 
 
 def stored(model: nn.Module) -> dict[str, Tensor]:
@@ -37,18 +41,26 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) 
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file.
+    """Write tensors to a safetensors file: the length of the header, the header in JSON, and the tensors' bytes.
 
-    Raises:
-        OSError: the file cannot be written; safetensors has an error of its own, which holds the number in its text.
+    The same content gives the same bytes, which it does not with the safetensors library (0.8): that writes the
+    metadata in random order. As there, wider types come first, so that each tensor is aligned.
+
+    Args:
+        tensors: contiguous, on the CPU.
     """
-    try:
-        save_file(tensors, path, metadata=metadata)
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(sorted(metadata.items()))}
+    ordered = sorted(tensors.items(), key=lambda each: (-each[1].element_size(), each[0]))
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": [*tensor.shape], "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in ordered:
+            file.write(tensor.reshape(-1).view(torch.uint8).numpy())
 
 
 def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:

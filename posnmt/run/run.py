@@ -29,7 +29,8 @@ from typing_extensions import TypedDict
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
-from posnmt.base.files import PARTIAL, load_json, locked, read_json, validator, write_json, write_text
+from posnmt.base.files import load_json, locked, read_json, validator
+from posnmt.base.output import is_draft, sync, write_json, write_text
 from posnmt.base.progress import warn
 from posnmt.config.marks import MayChange, marked
 from posnmt.config.schema import Config
@@ -132,6 +133,7 @@ class Run:
             counts: int64 [V], of each target subword in the training text, if there was one.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        sync(folder.parent)
         for name in ("text", BEFORE):
             shutil.rmtree(folder / name, ignore_errors=True)
         text.save(folder / "text")
@@ -340,8 +342,8 @@ def is_unfinished(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
-    files = {name for whole in (COUNTS, "record.json", "config.yaml") for name in (whole, f"{whole}{PARTIAL}")}
-    return names <= {LOCK, "text", BEFORE, *files} - {"config.yaml"} and (not names or LOCK in names)
+    names = {name for name in names if not is_draft(name)}
+    return names <= {LOCK, "text", BEFORE, COUNTS, "record.json"} and (not names or LOCK in names)
 
 
 def refuse_existing(

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posnmt.base.files import as_json, read_json, write_json
+from posnmt.base.files import read_json
+from posnmt.base.output import as_json, write_bytes, write_json
 from posnmt.run.run import checkpoints_in
 from posnmt.study.copied import OF_RUN, Copy, RunFacts, StepFacts, name_of
 from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
@@ -122,6 +123,6 @@ def _write_step(folder: Path, files: Mapping[str, bytes], facts: Mapping[str, An
     """Write the files of a step, by their paths in its folder, and mark it as finished."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        write_bytes(folder / name, content)
     done = {name: facts[name] for name in ("finished", "seconds", "versions")}
     write_json(folder / DONE, {**done, COPIED: str(copy), "files": outputs(folder)})

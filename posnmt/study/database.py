@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError, existing_file
-from posnmt.base.files import PARTIAL, replacing
+from posnmt.base.output import replacing
 
 FILE = "results.sqlite"
 PUBLISHED = "results.csv.xz"  # the table `results` in copies for others
@@ -91,7 +91,6 @@ def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
         path: the file.
         tables: `results` and `runs` -> rows; a column that a row does not have is null.
     """
-    path.with_name(path.name + PARTIAL).unlink(missing_ok=True)  # SQLite would append to the file of a killed process
     with replacing(path) as partial, closing(sqlite3.connect(partial)) as database:
         for name, columns in TABLES.items():
             declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())

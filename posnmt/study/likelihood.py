@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from posnmt.base.files import load_json, write_json, write_text
+from posnmt.base.files import load_json
+from posnmt.base.output import write_json, write_text
 from posnmt.data.corpus import Findings, TextFile, document_of, read_lines
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import io
 import lzma
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,21 +22,24 @@ _DAMAGE = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError, Over
 """What damaged files raise; an archive's table has impossible numbers and names."""
 
 
-def compress(content: bytes, packed: Path) -> None:
-    """Write content compressed, unless the file has this content already."""
-    if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
-        packed.write_bytes(lzma.compress(content, preset=9))
+def compressed(content: bytes, earlier: Path) -> bytes:
+    """Content as .xz; an earlier file of the same content as it is, since versions of xz compress differently."""
+    with suppress(OSError, EOFError, lzma.LZMAError):  # no earlier file, or a damaged one
+        packed = earlier.read_bytes()
+        if lzma.decompress(packed) == content:
+            return packed
+    return lzma.compress(content, preset=9)
 
 
-def pack(files: Mapping[str, bytes], packed: Path) -> None:
-    """Write files by their paths as .tar.xz, in this order and without times and owners."""
+def archived(files: Mapping[str, bytes]) -> bytes:
+    """Files by their paths as .tar, in this order and without times and owners."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, content in files.items():
             about = tarfile.TarInfo(name)
             about.size = len(content)
             tar.addfile(about, io.BytesIO(content))
-    compress(archive.getvalue(), packed)
+    return archive.getvalue()
 
 
 def unpack(packed: Path) -> dict[str, bytes]:

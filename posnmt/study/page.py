@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from posnmt.base.errors import UserError
 from posnmt.base.progress import duration
 from posnmt.evaluation.report.charts import Chart
 from posnmt.evaluation.report.embed import SHARED
@@ -18,6 +17,7 @@ from posnmt.evaluation.report.figures import Drawing, draw
 from posnmt.evaluation.report.grid import Sheet, to_csv
 from posnmt.evaluation.report.latex_sheet import to_latex
 from posnmt.evaluation.report.page import page
+from posnmt.evaluation.report.write import write_files
 from posnmt.study import database, examples
 from posnmt.study.beyond import cost, every_output
 from posnmt.study.compatible import compatibility
@@ -67,12 +67,7 @@ def render(results: StudyResults, out: Path) -> None:
             files[f"figures/{plate.name}.csv"] = examples.to_csv(plate.examples).encode("utf-8")
     files |= {f"tables/{each.name}.csv": each.csv.encode("utf-8") for each in scored if each.csv}
     files["report.html"] = _page(results, of_paper, beyond, figures, scored, drawings, out).encode("utf-8")
-    try:
-        for name, content in files.items():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            (out / name).write_bytes(content)
-    except OSError as error:
-        raise UserError(f"the report cannot be written: {error.strerror}", out, "choose another --out") from None
+    write_files(files, out)
 
 
 def _charts(figures: Sequence[Plate], scored: Sequence[Shown]) -> list[Chart]:

@@ -11,12 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import as_json, load_json, read_json, replacing
+from posnmt.base.files import load_json, read_json
+from posnmt.base.output import as_json
 from posnmt.base.plugins import Origin
 from posnmt.base.progress import duration
 from posnmt.base.version import FORMAT
 from posnmt.config.yaml import read_yaml, written_yaml
 from posnmt.evaluation.report.grid import csv_text
+from posnmt.evaluation.report.write import write_files
 from posnmt.study import database
 from posnmt.study.adopt import describe_step
 from posnmt.study.copied import (
@@ -34,7 +36,7 @@ from posnmt.study.copied import (
     name_of,
     packed_in,
 )
-from posnmt.study.packed import compress, joined, pack
+from posnmt.study.packed import archived, compressed, joined
 from posnmt.study.page import render
 from posnmt.study.plan import SPEED, Plan, PlannedRun
 from posnmt.study.points import collapsed
@@ -118,21 +120,14 @@ def _without_places(files: Files, places: Paths) -> Files:
 
 def _write(files: Files, to: Path) -> None:
     """Write the copy, with its folders packed, and remove files of an earlier copy that this one does not have."""
-    to.mkdir(parents=True, exist_ok=True)
-    written = set()
+    copy = {name: content for name, content in files.items() if "/" not in name and name != database.PUBLISHED}
     for folder in FOLDERS:
         if inside := {name: content for name, content in files.items() if name.startswith(f"{folder}/")}:
-            pack(inside, packed_in(to, folder))
-            written.add(packed_in(to, folder).name)
-    for name, content in files.items():
-        if name == database.PUBLISHED:
-            compress(content, to / name)
-        elif "/" not in name and (not (to / name).exists() or (to / name).read_bytes() != content):
-            with replacing(to / name) as partial:
-                partial.write_bytes(content)
-        written.add(name)
-    for name in KNOWN - written:
-        (to / name).unlink(missing_ok=True)
+            place = packed_in(to, folder)
+            copy[place.name] = compressed(archived(inside), place)
+    if database.PUBLISHED in files:
+        copy[database.PUBLISHED] = compressed(files[database.PUBLISHED], to / database.PUBLISHED)
+    write_files(copy, to, KNOWN)
 
 
 def _check(study_plan: Plan, out: Path, to: Path) -> None:

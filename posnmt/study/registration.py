@@ -19,7 +19,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from posnmt.base.files import load_json, write_json
+from posnmt.base.files import load_json
+from posnmt.base.output import write_json
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.claims import Claim, Comparison, Scale
 from posnmt.study.copied import MARK, Copy

@@ -16,7 +16,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.base.files import load_json, read_json, sha256_of, write_json
+from posnmt.base.files import load_json, read_json, sha256_of
+from posnmt.base.output import write_json
 from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.run.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, likelihood, speed

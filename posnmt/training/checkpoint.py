@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import PARTIAL, commit_folder, sha256_of
+from posnmt.base.files import sha256_of
+from posnmt.base.output import PARTIAL, commit_folder
 from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import load_model, save_model, write_tensors
 from posnmt.run.run import checkpoints_in, step_and_version

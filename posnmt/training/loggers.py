@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from posnmt.base.extras import requires
-from posnmt.base.files import read_json, write_json
+from posnmt.base.files import read_json
+from posnmt.base.output import write_json
 
 WAIT = 60.0
 """Seconds that the end of a training waits for a logger."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.base.files import sync, write_text
+from posnmt.base.output import sync, write_text
 from posnmt.training.build import Training
 from posnmt.training.loggers import LOGGERS, Guarded
 from posnmt.training.progress import Outcome, Progress, Window

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, TextIO
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import PARTIAL, replacing, sync, write_json
 from posnmt.base.lock import Lock
+from posnmt.base.output import PARTIAL, is_draft, sync, write_bytes, write_json
 from posnmt.data.corpus import TextFile
 
 OUTPUT, RECORD, LOCK = "output", "record.json", ".lock"
@@ -192,8 +192,7 @@ def write_whole(output: Path | None, content: bytes) -> None:
     elif is_stream(output):
         output.write_bytes(content)
     else:
-        with replacing(output.resolve()) as partial:
-            partial.write_bytes(content)
+        write_bytes(output.resolve(), content)
 
 
 def partial_folder(output: Path) -> Path:
@@ -231,6 +230,7 @@ def opened(path: Path | None, settings: Callable[[], dict[str, Any]], resume: bo
         return
     folder = partial_folder(path)
     folder.mkdir(exist_ok=True)
+    sync(folder.parent)
     try:
         lock = Lock(folder / LOCK)
     except BlockingIOError:
@@ -277,7 +277,7 @@ def _read(folder: Path) -> Record | None:
 def _is_ours(folder: Path) -> bool:
     """Whether a folder was made for an output: it has a record, or nothing that was not written before one."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
-    return RECORD in names or all(name.startswith((LOCK, RECORD, OUTPUT)) for name in names)
+    return RECORD in names or all(name.startswith((LOCK, RECORD, OUTPUT)) or is_draft(name) for name in names)
 
 
 def _same(output: Path, source: Path | None) -> bool:

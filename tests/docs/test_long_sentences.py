@@ -19,7 +19,7 @@ import yaml
 from docs.scripts.long_sentences import Figures, picture, read
 from posnmt.study.copied import MARK
 from posnmt.study.database import RESULTS
-from posnmt.study.packed import pack
+from tests.support.copies import pack
 from tests.support.documents import ROOT
 
 MEASURED = ROOT / "docs" / "results" / "likelihood" / "all.csv"

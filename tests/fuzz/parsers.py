@@ -335,7 +335,7 @@ def _published() -> dict[str, bytes]:
 
 def _packed_folder(files: dict[str, bytes]) -> bytes:
     """A packed folder of a copy."""
-    from posnmt.study.packed import pack
+    from tests.support.copies import pack
 
     with tempfile.TemporaryDirectory() as name:
         pack(files, Path(name) / "packed")

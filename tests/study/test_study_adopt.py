@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import as_json
+from posnmt.base.output import as_json
 from posnmt.base.version import FORMAT
 from posnmt.study.adopt import adopt, discard_weightless
 from posnmt.study.copied import FACTS, MARK, OF_RUN, RUNS, Copy, name_of, packed_in
 from posnmt.study.load import load
-from posnmt.study.packed import pack, unpack
+from posnmt.study.packed import unpack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.study import finished
 from posnmt.study.workflow.graph import Graph
+from tests.support.copies import pack
 from tests.support.recipe_case import written
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import as_json
+from posnmt.base.output import as_json
 from posnmt.base.version import FORMAT
 from posnmt.study.copied import FACTS, MARK, RUNS, Copy, name_of, packed_in
 from posnmt.study.load import load
-from posnmt.study.packed import pack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.registration import FILE, History, content, digest, history, read, register
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.runner import open_study
+from tests.support.copies import pack
 from tests.support.recipe_case import SMALL, written
 
 Claim = dict[str, Any]

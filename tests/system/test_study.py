@@ -25,9 +25,10 @@ from posnmt.data.store import Store
 from posnmt.study.copied import Copy, packed_in
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
-from posnmt.study.packed import pack, unpack
+from posnmt.study.packed import unpack
 from posnmt.study.workflow import runner
 from tests.support.commands import process, run
+from tests.support.copies import pack
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
 SMOKE = {

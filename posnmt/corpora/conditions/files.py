@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from posnmt.base.errors import UserError
+from posnmt.base.output import changing
 from posnmt.base.version import __version__
 
 MANIFEST = "manifest.json"
@@ -21,8 +20,8 @@ MANIFEST = "manifest.json"
 class PlainFiles:
     """A folder of plain text files that is written completely or not at all, and never overwrites a file.
 
-    A context manager: `write` any number of groups of aligned files, then `finish`. Until then the files are in a
-    temporary folder, which is removed after an error or without `finish`. The output is reproducible bit by bit.
+    A context manager: `write` any number of groups of aligned files, then `finish`. All files appear with `finish`;
+    without it nothing is left. The output is reproducible bit by bit.
 
     Args:
         out: the folder to create; it may exist, and may have files with other names.
@@ -35,18 +34,24 @@ class PlainFiles:
         self._files: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> PlainFiles:
-        self._refuse([MANIFEST])
-        try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._temporary = Path(tempfile.mkdtemp(prefix=f".{self.out.name}.", dir=self.out.parent))
-        except OSError as error:
-            raise self._unwritable(error) from None
+        with self._told(), ExitStack() as stack:
+            self._changes = stack.enter_context(changing(self.out, new=True))
+            self._manifest = self._changes.path(MANIFEST)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        error = error or _Unfinished()
+        self._stack.__exit__(type(error), error, trace)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"cannot write here: {error.strerror}", self.out, "name another folder") from None
 
     def write(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
         """Write aligned files, one line of each row to each file.
@@ -62,11 +67,11 @@ class PlainFiles:
             UserError: one of the files is already in the folder.
             ValueError: a line contains a line feed, which would shift all following lines.
         """
-        self._refuse(names)
+        places = [self._changes.path(name) for name in names]
         hashes = [hashlib.sha256() for _ in names]
         count = 0
         with ExitStack() as stack:
-            files = [stack.enter_context((self._temporary / name).open("wb")) for name in names]
+            files = [stack.enter_context(place.open("wb")) for place in places]
             for row in rows:
                 for line, file, digest in zip(row, files, hashes, strict=True):
                     if "\n" in line:
@@ -80,7 +85,7 @@ class PlainFiles:
         return count
 
     def finish(self, condition: str, parameters: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:
-        """Write the manifest and move all files to the folder.
+        """Write the manifest; all files appear.
 
         Args:
             condition: name of the command.
@@ -98,20 +103,11 @@ class PlainFiles:
             "statistics": statistics,
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        (self._temporary / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
-        try:
-            self.out.mkdir(exist_ok=True)
-            # The manifest last: if it exists, so do all its files.
-            for name in (*self._files, MANIFEST):
-                (self._temporary / name).rename(self.out / name)
-        except OSError as error:
-            raise self._unwritable(error) from None
+        self._manifest.write_text(text, encoding="utf-8", newline="\n")
+        with self._told():
+            self._stack.close()
         return manifest
 
-    def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"cannot write here: {error.strerror}", self.out, "name another folder")
 
-    def _refuse(self, names: Iterable[str]) -> None:
-        for name in names:
-            if (self.out / name).exists():
-                raise UserError("this file exists and is not overwritten", self.out / name, "name another folder")
+class _Unfinished(Exception):
+    """A block ended without `finish`."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
 from transformers import GenerationConfig, LogitsProcessorList
 
 from posnmt.base.errors import UserError
@@ -19,7 +18,7 @@ from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 from posnmt.model.base import TranslationModel
-from posnmt.model.weights import stored
+from posnmt.model.weights import stored, write_tensors
 
 SERVES = frozenset(
     [
@@ -55,7 +54,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
         dtype="float32",
     ).save_pretrained(folder)
     weights = {f"model.{name}": value.detach().contiguous() for name, value in stored(model.float()).items()}
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    write_tensors(weights, folder / WEIGHTS, {"format": "pt"})
     text.save(folder)
     PosnmtTokenizer(str(folder / "text.json")).save_pretrained(folder)
     search_settings(decode).save_pretrained(folder)

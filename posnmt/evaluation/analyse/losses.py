@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import replacing
+from posnmt.base.output import replacing
 
 
 @dataclass(frozen=True)

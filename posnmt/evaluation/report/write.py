@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.base.files import PARTIAL
+from posnmt.base.output import changing
 from posnmt.base.version import __version__
 from posnmt.evaluation.analyse.analyse import Analysis
 from posnmt.evaluation.report.figures import Drawing
@@ -78,40 +77,28 @@ def write(
         results, sections, drawings, names, texts["results.json"], shown, complete, by_position
     )
     files = {name: text.encode("utf-8") for name, text in texts.items()}
-    write_files({**files, **figure_files(drawings)}, out)
-    for name in (*(f"{table}.csv" for table in TABLES), BY_POSITION):
-        if name not in files:
-            (out / name).unlink(missing_ok=True)
+    write_files({**files, **figure_files(drawings)}, out, [*(f"{table}.csv" for table in TABLES), BY_POSITION])
 
 
-def write_files(files: Mapping[str, bytes], out: Path) -> None:
-    """Write the files of a report, by their paths inside its folder; on failure, remove the folder if it is new.
+def write_files(files: Mapping[str, bytes], out: Path, known: Iterable[str] = ()) -> None:
+    """Write the files of a report, by their paths inside its folder.
+
+    Args:
+        known: files that a report may have; those of an earlier report that this one has not are removed.
 
     Raises:
         UserError: they cannot be written; earlier files are unchanged.
     """
-    new = not out.exists()
     try:
-        _write(files, out)
+        with changing(out) as changes:
+            for name, content in files.items():
+                changes.path(name).write_bytes(content)
+            for name in known:
+                if name not in files:
+                    changes.remove(name)
     except OSError as error:
-        if new:
-            shutil.rmtree(out, ignore_errors=True)
-        what, todo = f"the results cannot be written: {error.strerror}", "free disk space, or choose another --out"
+        what, todo = f"the results cannot be written: {error.strerror}", "free disk space, or choose another folder"
         raise UserError(what, out, todo) from None
-
-
-def _write(files: Mapping[str, bytes], out: Path) -> None:
-    """Write all files, and then move them into place, so that a full disk changes no earlier files."""
-    folders = {Path(name).parent for name in files}
-    for folder in folders:
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=out) as building:
-        for folder in folders:
-            Path(building, folder).mkdir(exist_ok=True)
-        for name, content in files.items():
-            Path(building, name).write_bytes(content)
-        for name in files:
-            Path(building, name).replace(out / name)
 
 
 def figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import write_json
 from posnmt.base.lock import holder
+from posnmt.base.output import write_json
 from posnmt.base.parallel.cores import available_cores
 from posnmt.study.workflow.execute import STOPPED
 from posnmt.study.workflow.executors import UNKNOWN, Executor, Job, Running, command, launch, stop_step

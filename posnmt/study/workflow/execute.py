@@ -24,9 +24,10 @@ from typing import Any
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
-from posnmt.base.files import read_json, replacing, write_json
+from posnmt.base.files import read_json
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.lock import Lock, now
+from posnmt.base.output import replacing, sync, write_json
 from posnmt.base.version import __version__
 from posnmt.study.workflow.executors import visible_gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
@@ -93,12 +94,18 @@ def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
         path = Path(facts["path"])
         if not path.exists() or [path.stat().st_size, path.stat().st_mtime_ns] != [facts["size"], facts["mtime_ns"]]:
             raise UserError(f"the {role} was changed while the step ran", path, "run the study again")
+    files = outputs(folder)
+    # Not all files: closing running.json would release its lock.
+    for place in {
+        up for name in files for up in (folder / name, *(folder / name).parents) if up.is_relative_to(folder)
+    }:
+        sync(place)
     done = {
         "finished": now(),
         "seconds": round(time.monotonic() - began, 3),
         "host": platform.node(),
         "versions": dict(_versions()),
-        "files": outputs(folder),
+        "files": files,
     }
     write_json(folder / DONE, done)
 

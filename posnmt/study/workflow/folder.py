@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.files import is_file, read_json, sha256_of
+from posnmt.base.output import is_draft
 
 STEP, LOG, PROGRESS = "step.json", "log.txt", "progress.txt"
 RUNNING, JOB, FAILED, DONE = "running.json", "job.json", "failed.json", "done.json"
-BOOKKEEPING = {name + end for name in (STEP, LOG, PROGRESS, RUNNING, JOB, FAILED, DONE) for end in ("", ".partial")}
+BOOKKEEPING = {STEP, LOG, PROGRESS, RUNNING, JOB, FAILED, DONE}
 STUDY, STEPS, SHORT = "study.json", "steps", 16
 
 
@@ -38,7 +39,8 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
         for name in sorted(names):
             path = Path(place, name)
             relative = path.relative_to(folder).as_posix()
-            if relative not in BOOKKEEPING and not name.endswith(".lock"):  # lock files have no content
+            # Lock files have no content.
+            if relative not in BOOKKEEPING and not name.endswith(".lock") and not is_draft(name):
                 facts = path.stat()
                 files[relative] = {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "sha256": sha256_of(path)}
     return files

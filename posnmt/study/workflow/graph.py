@@ -17,7 +17,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from posnmt.base.errors import UserError, existing_file, raise_all
-from posnmt.base.files import read_json, sha256_of, write_json
+from posnmt.base.files import read_json, sha256_of
+from posnmt.base.output import write_json
 from posnmt.study.workflow.folder import STUDY, step_folder
 from posnmt.study.workflow.kind import Kind, Resources
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError, refuse_unknown
-from posnmt.base.files import read_json, write_json
+from posnmt.base.files import read_json
 from posnmt.base.interrupt import StopSignal
 from posnmt.base.lock import Lock, holder
+from posnmt.base.output import write_json
 from posnmt.base.parallel.cores import available_cores
 from posnmt.base.progress import duration
 from posnmt.base.version import FORMAT, __version__, check_format

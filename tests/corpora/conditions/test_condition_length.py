@@ -234,7 +234,7 @@ def test_length_split_on_the_command_line(tmp_path, corpus):
     assert ["target", "200", "4.00", "2", "6"] in told
     again = run(*call)
     assert (again.exit_code, again.stdout) == (2, "")
-    assert "this file exists and is not overwritten" in again.stderr
+    assert "the output exists and is not overwritten" in again.stderr
 
 
 def test_cap_on_the_command_line_from_tsv_with_odd_lines(tmp_path):

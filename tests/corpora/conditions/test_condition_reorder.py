@@ -243,4 +243,4 @@ def test_the_command_line(tmp_path, corpus):
     again = CliRunner().invoke(main, call)
     assert again.exit_code == 2
     assert again.stdout == ""
-    assert again.stderr.count("error: this file exists and is not overwritten") == 4
+    assert again.stderr.count("error: the output exists and is not overwritten") == 4

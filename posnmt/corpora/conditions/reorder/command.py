@@ -327,7 +327,7 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
     # Checked before minutes of learning.
     for name in (*applied, MODEL, ALIGNMENT, MANIFEST):
         if (out / name).exists():
-            faults.append(UserError("this file exists and is not overwritten", out / name, "name another folder"))
+            faults.append(UserError("the output exists and is not overwritten", out / name, "choose another --out"))
     raise_all(faults)
     return applied
 
