@@ -96,10 +96,10 @@ def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
             raise UserError(f"the {role} was changed while the step ran", path, "run the study again")
     files = outputs(folder)
     # Not all files: closing running.json would release its lock.
-    for place in {
-        up for name in files for up in (folder / name, *(folder / name).parents) if up.is_relative_to(folder)
-    }:
-        sync(place)
+    for path in (folder / name for name in files):
+        sync(path)
+        for above in path.parents[: len(path.relative_to(folder).parts)]:
+            sync(above)
     done = {
         "finished": now(),
         "seconds": round(time.monotonic() - began, 3),
