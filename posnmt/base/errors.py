@@ -32,7 +32,7 @@ class UserError(Exception):
     def line(self) -> str:
         """The fault as one line: `what (where); what to do`."""
         advice = f"; {self.todo}" if self.todo else ""
-        return _printable(f"{self.placed}{advice}".replace("\n", " "))
+        return printable(f"{self.placed}{advice}".replace("\n", " "))
 
     @property
     def placed(self) -> str:
@@ -62,7 +62,7 @@ class UserErrors(UserError):
         return [fault.line() for fault in self.faults]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text that stays on one line and cannot command a terminal: control characters and the like are escaped."""
     if text.isprintable():
         return text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -12,10 +14,16 @@ class Interrupted(Exception):
 
 
 class StopSignal:
-    """Records SIGINT and SIGTERM, so that work can end where its state can be saved; a second one interrupts it."""
+    """Records SIGINT and SIGTERM, so that work can end where its state can be saved; a second one interrupts it.
 
-    def __init__(self) -> None:
+    Args:
+        answer: called at once when the first signal is heard, in another thread: whatever the work is doing, it may
+            hold the lock of what the answer is written to.
+    """
+
+    def __init__(self, answer: Callable[[], None] | None = None) -> None:
         self.heard = False
+        self._answer = answer
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -36,3 +44,5 @@ class StopSignal:
         if self.heard:
             raise KeyboardInterrupt
         self.heard = True
+        if self._answer is not None:
+            _thread.start_new_thread(self._answer, ())  # `threading` has a lock that the interrupted work may hold

@@ -1,0 +1,61 @@
+"""Signals: the first is answered at once and recorded, the second interrupts; a wait for a library ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from posnmt.base.interrupt import StopSignal
+from posnmt.base.progress import waited_for
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_answered_and_the_second_interrupts(number: signal.Signals) -> None:
+    """The answer comes from another thread, also while this one holds a lock that the answer needs."""
+    answers, lock = [], threading.Lock()
+    answered = threading.Event()
+
+    def answer() -> None:
+        with lock:
+            answers.append(threading.get_ident())
+        answered.set()
+
+    before = signal.getsignal(number)
+    with StopSignal(answer) as stop:
+        assert not stop.heard
+        with lock:
+            os.kill(os.getpid(), number)
+            assert stop.heard
+        assert answered.wait(10)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert len(answers) == 1
+    assert answers != [threading.get_ident()]
+    assert signal.getsignal(number) is before
+
+
+def test_ctrl_c_ends_the_wait_for_a_library_that_goes_on() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        begun.set()
+        return end.wait(60)
+
+    def interrupt() -> None:
+        begun.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        waited_for("waiting", work)
+    assert not end.is_set(), "the work was over"
+    end.set()
+
+
+def test_the_wait_for_a_library_gives_its_result_or_its_exception() -> None:
+    assert waited_for("waiting", lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        waited_for("waiting", lambda: 1 // 0)
