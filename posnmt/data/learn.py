@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.parallel.processes import ordered_map
+from posnmt.base.progress import Work
 from posnmt.config.schema import Config, Subword
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
@@ -20,7 +21,6 @@ from posnmt.data.subword import Reservoir, Subwords
 from posnmt.data.text import SIDES, SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
 
-REPORT_EVERY = 100_000
 # Fixed, and not train.seed, so that runs with different seeds share one vocabulary and one store.
 SAMPLE_SEED = 1
 HELD_OUT_SEED = 2
@@ -55,16 +55,17 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         Words(language, tokeniser, rules=base_code(language) if tokeniser == "moses" else None)
         for language, tokeniser in zip(languages, data.tokenisers, strict=True)
     ]
-    chunks = _sampled(
-        with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out
-    )
+    checked = {
+        name: with_progress(read_chunks(parts, findings), f"checking data.{name}", say, size=_size(parts))
+        for name, parts in files.items()
+    }
+    chunks = _sampled(checked["train"], sample, held_out)
     if data.truecase and text is None:
         _learn_truecasing(sides, chunks, processes)
     for _ in chunks:
         pass
-    if "dev" in files:
-        for _ in with_progress(read_chunks(files["dev"], findings), "checking data.dev", say):
-            pass
+    for _ in checked.get("dev", ()):
+        pass
     findings.raise_all()
     for file in all_files(files):
         if findings.count(file, BYTE_ORDER_MARK):
@@ -207,15 +208,27 @@ def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
         return list(itertools.chain.from_iterable(batches))
 
 
-def with_progress(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:
-    """The same chunks, with progress reports."""
+def with_progress(
+    chunks: Iterable[Chunk], doing: str, say: Report, total: int | None = None, size: int | None = None
+) -> Iterator[Chunk]:
+    """The same chunks, with their progress on the open display.
+
+    Args:
+        total: pairs in all chunks, if that is known.
+        size: instead, the bytes of both sides.
+    """
     say(doing)
-    reported = 0
-    for chunk in chunks:
-        yield chunk
-        if chunk.lines[-1] // REPORT_EVERY > reported:
-            reported = chunk.lines[-1] // REPORT_EVERY
-            say(f"{doing}: {reported * REPORT_EVERY:,} pairs")
+    with Work(doing, "pairs", total, size) as work:
+        for chunk in chunks:
+            yield chunk
+            lines = [] if size is None else itertools.chain(chunk.sources, chunk.targets)
+            work.add(len(chunk.lines), sum(len(line.encode()) + 1 for line in lines))
+
+
+def _size(files: dict[str, TextFile]) -> int | None:
+    """The bytes of the sentences of a corpus; None if a file is compressed."""
+    read = [file for part, file in files.items() if part != "documents"]
+    return None if any(file.compression for file in read) else sum(file.path.stat().st_size for file in read)
 
 
 def all_files(files: Files) -> list[TextFile]:

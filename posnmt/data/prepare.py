@@ -130,8 +130,11 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
-        pairs = findings.lines[next(iter(files["train"].values()))]
-        splits, sampling = _write(config, sources, text, samplers, building, processes, pairs, say)
+        pairs = {name: findings.lines[next(iter(parts.values()))] for name, parts in files.items()}
+        every = -(-pairs["train"] // COMPARED)
+        if held_out:
+            pairs = {"train": pairs["train"] - len(held_out), "dev": len(held_out)}
+        splits, sampling = _write(config, sources, text, samplers, building, processes, pairs, every, say)
         if config.subword.pairs is not None and text.pairs is None:
             text = _with_pairs(config, config.subword.pairs, text, Split(building / "train.arrow"), say)
         manifest = {
@@ -364,12 +367,14 @@ def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, fin
 
 def _write(
     config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline,
-    samplers: tuple[Sampler, Sampler] | None, folder: Path, processes: int, pairs: int, say: Report,
+    samplers: tuple[Sampler, Sampler] | None, folder: Path, processes: int, pairs: dict[str, int], every: int,
+    say: Report,
 ) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
     """Second pass: encode every pair and write it, or drop it with a reason.
 
     Args:
-        pairs: of the training text, kept or not.
+        pairs: how many each split has, kept or not.
+        every: one line of so many is decoded again.
 
     Returns:
         The counts of each split; `sampling` and the counts of random segmentations, if there are some.
@@ -378,10 +383,11 @@ def _write(
     with (folder / "dropped.tsv").open("w", encoding="utf-8", newline="\n") as dropped:
         dropped.write("split\tline\treason\tsource length\ttarget length\n")
         for name, read in sources.items():
-            chunks = with_progress(read(Findings(config.data.accept, stop=True)), f"encoding data.{name}", say)
+            found = Findings(config.data.accept, stop=True)
+            chunks = with_progress(read(found), f"encoding data.{name}", say, total=pairs[name])
             account = Account()
             drawing = samplers if name == "train" else None
-            encode = EncodeChunk(text, name, config.data.max_length, drawing, -(-pairs // COMPARED))
+            encode = EncodeChunk(text, name, config.data.max_length, drawing, every)
             names = [name, *(sampled_splits(drawing[0].settings.segmentations) if drawing else ())]
             with ExitStack() as stack:
                 writers = [stack.enter_context(SplitWriter(folder / f"{each}.arrow")) for each in names]

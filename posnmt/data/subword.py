@@ -19,7 +19,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError, existing_file
 from posnmt.base.files import load_json
+from posnmt.base.progress import waited_for
 from posnmt.config.schema import Subword
 from posnmt.data.forms import CONTROLS, Forms
 
@@ -285,7 +286,8 @@ class Subwords:
         model = io.BytesIO()
         try:
             with TemporaryDirectory() as folder:
-                sentencepiece.SentencePieceTrainer.train(
+                train = partial(
+                    sentencepiece.SentencePieceTrainer.train,
                     sentence_iterator=(_MARK.sub("< ", sentence.replace(_RESERVED, " ")) for sentence in sentences),
                     model_writer=model,
                     byte_fallback=settings.byte_fallback,
@@ -301,6 +303,7 @@ class Subwords:
                     num_threads=8,  # fixed, since the result of unigram training depends on it
                     minloglevel=2,
                 )
+                waited_for(f"learning {role} subwords", train)
         except RuntimeError as error:
             raise _vocabulary_fault(str(error), settings, role) from None
         learned = cls(model.getvalue())

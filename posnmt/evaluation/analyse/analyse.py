@@ -122,7 +122,7 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
     """The second step: count every sentence of every output. Records of further files are added to `read.inputs`."""
     counting = Counting(read.units.bleu_tokenizer, read.units.ter_characters, {*map(len, read.references)} or {1})
     lines = [text.lines for text in read.texts]
-    counted = count_all(read.references, lines[2:], settings.metrics, counting, settings.processes, say)
+    counted = count_all(read.references, lines[2:], settings.metrics, counting, settings.processes)
     reference_lengths, *output_lengths = (np.array(read.count_target(each)) for each in lines[1:])
     statistics = {**counted.statistics, **{metric: each.statistics for metric, each in read.elsewhere.items()}}
     complete = None

@@ -6,10 +6,12 @@ references of a whole test set would take gigabytes.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import signal
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from multiprocessing import get_context
 
@@ -17,13 +19,13 @@ import numpy as np
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
+from posnmt.base.progress import Work
 from posnmt.evaluation.analyse.positions import position_counts
 from posnmt.metrics.bleu import bleu_words
 from posnmt.metrics.metric import Counting, References, Texts
 from posnmt.metrics.registry import metric
 
 SLICE = 500
-SECONDS_BETWEEN_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ def count_all(
     metrics: Sequence[str],
     counting: Counting,
     processes: int = 1,
-    say: Callable[[str], None] = lambda message: None,
 ) -> Counted:
     """Count every metric and the positions for every system.
 
@@ -57,7 +58,6 @@ def count_all(
         metrics: names, see `posnmt.metrics.registry.metric`.
         counting: settings of the metrics; its tokeniser is also that of the positions.
         processes: number of processes; it does not change the counts.
-        say: called with a progress line every few seconds.
 
     Raises:
         UserError: a metric or tokeniser is unknown or cannot be used.
@@ -74,13 +74,11 @@ def count_all(
         for first in firsts
     )
     slices = []
-    reported_at = time.monotonic()
-    work = _work(jobs, list(signatures), counting, min(processes, len(firsts)))
-    for first, counted in zip(firsts, work, strict=True):
-        slices.append(counted)
-        if time.monotonic() - reported_at > SECONDS_BETWEEN_LINES:
-            reported_at = time.monotonic()
-            say(f"counted {min(first + SLICE, total):,} of {total:,} sentences")
+    counted = _work(jobs, list(signatures), counting, min(processes, len(firsts)))
+    with Work("measuring", "sentences", total) as work, closing(counted):
+        for first, of_slice in zip(firsts, counted, strict=True):
+            slices.append(of_slice)
+            work.add(min(SLICE, total - first))
     *statistics, positions = (list(zip(*of_slices, strict=True)) for of_slices in zip(*slices, strict=True))
     return Counted(
         {
@@ -94,15 +92,21 @@ def count_all(
 
 def _work(
     jobs: Iterable[Texts], metrics: list[str], counting: Counting, processes: int
-) -> Iterator[list[list[np.ndarray]]]:
+) -> Generator[list[list[np.ndarray]], None, None]:
     """The counts of each slice, in order."""
     work = jobs, repeat(metrics), repeat(counting)
     if processes <= 1:
         yield from map(_count_slice, *work)
         return
     # Spawn, not fork: a fork would copy locks that other threads of this process hold, and never release them.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_count_slice, *work)
+    # Ctrl-C reaches all processes: this one cancels what the others have not begun, and they say nothing.
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(processes, get_context("spawn"), ignore) as pool:
+        try:
+            yield from pool.map(_count_slice, *work)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _count_slice(texts: Texts, metrics: list[str], counting: Counting) -> list[list[np.ndarray]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from posnmt.base.progress import Work
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.resample import bootstrap_sums
 
@@ -40,11 +41,12 @@ def resampled_measures(
     """
     shape = (samples, 1 + count, additive.rows.shape[1])
     values = {measure: np.empty(shape) for measure in additive.measures}
-    done = 0
-    for sums in bootstrap_sums(additive.rows, groups, count, samples, seed):
-        for measure, scores in additive.measure(sums).items():
-            values[measure][done : done + len(sums)] = scores
-        done += len(sums)
+    with Work("resampling", "samples", samples) as work:
+        for sums in bootstrap_sums(additive.rows, groups, count, samples, seed):
+            done = slice(work.done, work.done + len(sums))
+            for measure, scores in additive.measure(sums).items():
+                values[measure][done] = scores
+            work.add(len(sums))
     return values
 
 

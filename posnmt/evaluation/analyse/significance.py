@@ -17,6 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from posnmt.base.errors import UserError
+from posnmt.base.progress import Work
 from posnmt.evaluation.analyse.additive import Additive, plain
 from posnmt.evaluation.analyse.resample import half_sums
 from posnmt.metrics.metric import Metric
@@ -75,12 +76,14 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
     totals = additive.rows.sum(axis=0)
     observed = {metric: additive.score(metric, totals) for metric in additive.columns}
     reached = {metric: np.ones(len(first)) for metric in additive.columns}
-    for taken in half_sums(additive.rows, samples, seed, beside=len(first) * additive.rows.shape[2]):
-        exchanged = taken[:, second] - taken[:, first]  # [c, P, K]
-        one, other = totals[first] + exchanged, totals[second] - exchanged
-        for metric, scores in observed.items():
-            differences = np.abs(additive.score(metric, one) - additive.score(metric, other))
-            reached[metric] += (differences >= np.abs(scores[first] - scores[second]) - SAME).sum(axis=0)
+    with Work("testing", "samples", samples) as work:
+        for taken in half_sums(additive.rows, samples, seed, beside=len(first) * additive.rows.shape[2]):
+            exchanged = taken[:, second] - taken[:, first]  # [c, P, K]
+            one, other = totals[first] + exchanged, totals[second] - exchanged
+            for metric, scores in observed.items():
+                differences = np.abs(additive.score(metric, one) - additive.score(metric, other))
+                reached[metric] += (differences >= np.abs(scores[first] - scores[second]) - SAME).sum(axis=0)
+            work.add(len(taken))
     return {metric: _symmetric(count / (1 + samples), systems) for metric, count in reached.items()}
 
 

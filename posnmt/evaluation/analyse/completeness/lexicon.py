@@ -16,6 +16,7 @@ from itertools import chain
 
 import numpy as np
 
+from posnmt.base.progress import Work
 from posnmt.evaluation.analyse.completeness.words import Line
 
 ITERATIONS = 8
@@ -133,15 +134,17 @@ def _expected_links(
     cells = cells.astype(np.int32)
     first, second = kinds // targets, kinds % targets
     links: np.ndarray = np.ones(len(kinds))
-    for _ in range(ITERATIONS):
-        forward = links / np.maximum(np.bincount(first, links, minlength=sources)[first], TINY)
-        backward = links / np.maximum(np.bincount(second, links, minlength=targets)[second], TINY)
-        at, shares = 0, []
-        for prior in priors:
-            own = cells[at : at + prior.size]
-            at += prior.size
-            there, back = prior * forward[own].reshape(prior.shape), prior * backward[own].reshape(prior.shape)
-            share = there / np.maximum(there.sum(0), TINY) * (back / np.maximum(back.sum(1, keepdims=True), TINY))
-            shares.append(share.ravel().astype(np.float32))
-        links = np.bincount(cells, np.concatenate(shares), minlength=len(kinds))
+    with Work("learning the lexicon", "lines", ITERATIONS * len(priors)) as work:
+        for _ in range(ITERATIONS):
+            forward = links / np.maximum(np.bincount(first, links, minlength=sources)[first], TINY)
+            backward = links / np.maximum(np.bincount(second, links, minlength=targets)[second], TINY)
+            at, shares = 0, []
+            for prior in priors:
+                own = cells[at : at + prior.size]
+                at += prior.size
+                there, back = prior * forward[own].reshape(prior.shape), prior * backward[own].reshape(prior.shape)
+                share = there / np.maximum(there.sum(0), TINY) * (back / np.maximum(back.sum(1, keepdims=True), TINY))
+                shares.append(share.ravel().astype(np.float32))
+                work.add(1)
+            links = np.bincount(cells, np.concatenate(shares), minlength=len(kinds))
     return links, first, second

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from posnmt.base.progress import Work
 from posnmt.base.version import __version__
 from posnmt.config.writing import EXAMPLES, isolated, writing
 from posnmt.evaluation.analyse.completeness.counts import mcnemar, rate_of
@@ -83,17 +84,19 @@ def completeness(
     detector = DETECTORS[blanks]
     statistics: dict[str, list[np.ndarray]] = {name: [] for name in COMPLETENESS}
     margins = np.zeros((len(lines), len(texts)))
-    for column, (text, strengths) in enumerate(zip(texts, strengths_of, strict=True)):
-        of_text = evidence(sources, text, content, strengths, expansion)
-        margins[:, column] = detector.margins(of_text)
-        lost = np.bincount(lines, margins[:, column] > 0, minlength=len(sources))
-        ratios = {
-            "aligned_source_words": (100 * of_text.linked, contents),
-            "omitted_sentences": (100 * lost, sizes),
-            "sentence_ends": (_sentence_counts(text), sizes),
-        }
-        for name, parts in ratios.items():
-            statistics[name].append(np.stack(parts, axis=1).astype(float))
+    with Work("looking for omitted sentences", "outputs", len(texts)) as work:
+        for column, (text, strengths) in enumerate(zip(texts, strengths_of, strict=True)):
+            of_text = evidence(sources, text, content, strengths, expansion)
+            margins[:, column] = detector.margins(of_text)
+            lost = np.bincount(lines, margins[:, column] > 0, minlength=len(sources))
+            ratios = {
+                "aligned_source_words": (100 * of_text.linked, contents),
+                "omitted_sentences": (100 * lost, sizes),
+                "sentence_ends": (_sentence_counts(text), sizes),
+            }
+            for name, parts in ratios.items():
+                statistics[name].append(np.stack(parts, axis=1).astype(float))
+            work.add(1)
     omitted = margins > 0
     names = list(outputs)[:shown]
     labels = {name: each for name in names if (each := read(name, sizes)) is not None}

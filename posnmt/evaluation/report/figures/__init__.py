@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from posnmt.base.progress import Work
 from posnmt.evaluation.report.charts import Chart
 from posnmt.evaluation.report.figures.canvas import Drawing
 from posnmt.evaluation.report.figures.heat import draw_heat
@@ -15,4 +16,9 @@ KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whis
 
 def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:
     """Name of chart → its figure."""
-    return {chart.name: KINDS[chart.kind](chart) for chart in charts}
+    charts, drawings = list(charts), {}
+    with Work("drawing", "figures", len(charts)) as work:
+        for chart in charts:
+            drawings[chart.name] = KINDS[chart.kind](chart)
+            work.add(1)
+    return drawings
