@@ -22,7 +22,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
 from posnmt.data.lines import checked_lines, listed, portions
 from posnmt.data.marks import mark_for
-from posnmt.run.run import Run
+from posnmt.run.run import CHECKPOINTS, Run
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.requests import Request, Search, numbered
@@ -32,9 +32,6 @@ from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, losses
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import Attentions, DistanceBias, Positions
-
-CHECKPOINTS = ("model", "best", "average", "last")
-"""The names of a run's checkpoints."""
 
 
 @typed

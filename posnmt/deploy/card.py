@@ -56,7 +56,7 @@ def card(run: Run, manifest: Manifest) -> str:
 
 def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:
     """The figures of a checkpoint on dev, from the header of its weights; those of an average, from the metrics."""
-    with safe_open(run.weights(checkpoint), framework="pt") as file:
+    with safe_open(run.trained_weights(checkpoint), framework="pt") as file:
         figures: dict[str, Any] = json.loads((file.metadata() or {}).get("dev", "{}"))
     path = run.folder / "metrics.jsonl"
     averaged = "average" in (checkpoint, run.record.get("model") if checkpoint == "model" else None)

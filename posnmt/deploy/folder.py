@@ -81,7 +81,7 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
     return {
         "run": run.folder.resolve().name,
         "checkpoint": checkpoint,
-        "weights": sha256_of(run.weights(checkpoint)),
+        "weights": sha256_of(run.trained_weights(checkpoint)),
         "system": model.system,
         "architecture": model.architecture,
         "positions": {

@@ -6,6 +6,7 @@ target-counts.txt    how often the training text has each target subword, a line
 text/                tokenisation and subword models
 metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
 text-before/         the subwords that `subword.pieces: extended` extended, if it did
+dev.source, dev.target  the dev pairs, if no two files of the user have them
 checkpoints/         the newest checkpoints, for resuming and averaging
 model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
 best.safetensors, average.safetensors
@@ -14,6 +15,7 @@ best.safetensors, average.safetensors
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +49,9 @@ BEFORE = "text-before"
 EXPORTED = "posnmt.json"
 """The file that marks a folder as an exported model, which is not a run."""
 
+DEV = ("dev.source", "dev.target")
+"""The files of the dev pairs of a run."""
+
 COUNTS = "target-counts.txt"
 """The file with the number of each target subword in the training text."""
 
@@ -56,6 +61,15 @@ LOCK = ".lock"
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
 """Prefixes of settings that locate text. Texts are compared by their content instead: by the key of the store."""
 
+
+CHECKPOINTS = ("model", "best", "average", "last")
+"""The names of a run's weights."""
+
+PARTS = "config.yaml, record.json, text/ and model.safetensors"
+"""What people find in a run folder."""
+
+MOST_NAMED = 3
+"""The most runs that a message names."""
 
 RESTORE = "copy it again from its origin"
 """What to do about a damaged file of a run folder."""
@@ -104,10 +118,7 @@ class Run:
             raise UserError(f"a boolean is needed; got {allow_plugins!r}", "allow_plugins", "write True or False")
         folder = Path(folder)
         if not (folder / "config.yaml").exists():
-            if (folder / EXPORTED).exists():
-                raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
-            what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
-            raise UserError(what, folder, "name a folder made by `posnmt train`")
+            raise _no_run(folder)
         recorded = _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
         _refuse_missing(recorded, folder)
         with plugins.allowing(allow_plugins):
@@ -247,8 +258,26 @@ class Run:
 
         text = self.text()
         model = build_undrawn(self.config.model, text.source.size, text.target.size, text.pairs)
-        load_model(model, self.weights(checkpoint))
+        load_model(model, self.trained_weights(checkpoint))
         return model.eval()
+
+    def trained_weights(self, checkpoint: str = "model") -> Path:
+        """The file of a checkpoint by name, which exists.
+
+        Raises:
+            UserError: the run has no model yet, or no such checkpoint.
+        """
+        path = self.weights(checkpoint)
+        if path.exists():
+            return path
+        there = [name for name in CHECKPOINTS if self.weights(name).exists()]
+        if "model" in there:
+            todo = f"choose one that it has: {', '.join(there)}"
+            raise UserError(f"the run has no checkpoint {checkpoint!r}", self.folder, todo)
+        todo = f"go on with `{resuming(self.folder)}`"
+        if there:
+            todo += f", or choose the checkpoint {there[0]!r}"
+        raise UserError("the run has no model yet: its training has not reached an evaluation", self.folder, todo)
 
     def weights(self, checkpoint: str = "model") -> Path:
         """The file of a checkpoint by name."""
@@ -256,6 +285,28 @@ class Run:
             return self.folder / f"{checkpoint}.safetensors"
         newest = checkpoints_in(self.folder / "checkpoints")[-1:]
         return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def resuming(folder: Path) -> str:
+    """The command that goes on with the training in a folder."""
+    return shlex.join(["posnmt", "train", "--out", str(folder), "--resume"])
+
+
+def _no_run(folder: Path) -> UserError:
+    """Why a folder is no run, and what to do."""
+    if (folder / EXPORTED).exists():
+        return UserError("an exported model, not a run", folder, "name the run that it was exported from")
+    if not folder.exists():
+        return UserError("no such run folder", folder, "name a folder made by `posnmt train`")
+    if not folder.is_dir():
+        return UserError("is a file, not a run folder", folder, "name a folder made by `posnmt train`")
+    if LOCK in (path.name for path in folder.iterdir()) and is_unfinished(folder):
+        what = "the run in this folder has no config.yaml yet: it was stopped before its first update, or is starting"
+        return UserError(what, folder, "repeat the `posnmt train` command that began it")
+    what = f"is not a run folder: it has no config.yaml (a run has {PARTS})"
+    runs = sorted(str(path.parent) for path in folder.glob("*/config.yaml"))
+    inside = ", ".join(runs[:MOST_NAMED]) + ", …" * (len(runs) > MOST_NAMED)
+    return UserError(what, folder, f"name a run in it: {inside}" if runs else "name a folder made by `posnmt train`")
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -346,20 +397,24 @@ def is_unfinished(folder: Path) -> bool:
     return names <= {LOCK, "text", BEFORE, COUNTS, "record.json"} and (not names or LOCK in names)
 
 
-def refuse_existing(
-    folder: Path, what: str = "the run folder", todo: str = "choose another --out, or continue with --resume"
-) -> None:
+def refuse_existing(folder: Path, what: str | None = None, todo: str = "choose another --out") -> None:
     """Check that a new run would not overwrite anything.
 
     Args:
-        what: the folder's name in the message.
+        what: the folder's name in the message; None: it is to be a run folder.
         todo: what to do if it exists.
 
     Raises:
         UserError: the folder exists and is not empty.
     """
-    if folder.exists() and not is_unfinished(folder):
-        raise UserError(f"{what} exists already and is not overwritten", folder, todo)
+    if not folder.exists() or is_unfinished(folder):
+        return
+    if what is None and (folder / "config.yaml").exists():
+        what, todo = "the run folder", f"{todo}, or continue the run with --resume"
+    elif what is None:
+        kind = "a folder that is no run" if folder.is_dir() else "a file"
+        raise UserError(f"{kind} is here already, and is not overwritten", folder, todo)
+    raise UserError(f"{what} exists already and is not overwritten", folder, todo)
 
 
 def refuse_other_config(run: Run, config: Config) -> None:

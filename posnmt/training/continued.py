@@ -125,7 +125,7 @@ def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> di
     Raises:
         UserError: a weight of another shape.
     """
-    weights = begun.weights()
+    weights = begun.trained_weights()
     tensors, about = read_tensors(weights)
     before = begun.text()
     grown = {(old.size, new.size) for old, new in ((before.source, text.source), (before.target, text.target))}

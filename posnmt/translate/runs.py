@@ -54,5 +54,5 @@ def least_several(runs: Sequence[Run]) -> list[float] | None:
 def fingerprint(run: Run, checkpoint: str) -> str:
     """A hash of everything that translations depend on: the weights, the model's configuration, the text pipeline."""
     model = json.dumps(run.config.model.model_dump(mode="json"), sort_keys=True)
-    parts = (sha256_of(run.weights(checkpoint)), model, run.text_hash())
+    parts = (sha256_of(run.trained_weights(checkpoint)), model, run.text_hash())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

@@ -237,7 +237,7 @@ def test_refusals(config_path, plain, tmp_path):
     config = load(config_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").write_text("x")
-    with pytest.raises(UserError, match="the run folder exists already and is not overwritten"):
+    with pytest.raises(UserError, match="a folder that is no run is here already, and is not overwritten"):
         train(config, tmp_path / "run")
     with pytest.raises(UserError, match="is not a run folder"):
         train(config, tmp_path / "run", resume=True)
