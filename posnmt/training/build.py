@@ -46,6 +46,7 @@ class Training:
         progress: the state of the training besides weights and moments.
         on_dev: the figures of the last evaluation; empty before the first one, and without a dev corpus.
         clock: the time of the last call of `spend`, in seconds.
+        evaluating: whether dev is being evaluated.
     """
 
     config: Config
@@ -62,6 +63,7 @@ class Training:
     progress: Progress = field(default_factory=Progress)
     on_dev: dict[str, Any] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
+    evaluating: bool = False
 
     @property
     def model(self) -> TranslationModel:

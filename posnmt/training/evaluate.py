@@ -1,15 +1,23 @@
-"""Evaluation on dev: perplexity, and BLEU of translations against the original references."""
+"""Evaluation on dev: perplexity, and BLEU of translations against the original references.
+
+A stop signal ends it between two batches or two steps of search. Nothing of it is kept, and `--resume` makes it again.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 
+from posnmt.base.cancel import Cancelled, check_cancelled
+from posnmt.base.errors import printable
 from posnmt.base.parallel.threads import Workers
+from posnmt.base.progress import Work
 from posnmt.config.schema import Config, Decode, Train
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.data.store import Split
@@ -17,53 +25,103 @@ from posnmt.data.text import TextPipeline
 from posnmt.model.base import TranslationModel
 from posnmt.training.build import Training
 from posnmt.training.loss import TrainingLoss
+from posnmt.translate.requests import Part
 from posnmt.translate.subwords import translate_subwords
 
 
 def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
-    """The figures of `evaluate`, computed by the first process and passed to all; empty without a dev corpus."""
+    """The figures of `evaluate`, computed by the first process and passed to all; empty without a dev corpus.
+
+    Raises:
+        Cancelled: the first process has heard a stop signal.
+    """
     if not t.config.data.has_dev:
         return {}
-    figures: dict[str, Any] = {}
+    figures, t.evaluating = None, True
     if t.fabric.is_global_zero:
-        figures = evaluate(whole, t.store.split("dev"), t.store.text, t.config, t.fabric)
-    t.on_dev = t.fabric.broadcast(figures)
-    return t.on_dev
+        with suppress(Cancelled):
+            figures = evaluate(whole, t.store.split("dev"), t.store.text, t.config, t.fabric)
+    figures, t.evaluating = t.fabric.broadcast(figures), False
+    if figures is None:
+        raise Cancelled
+    t.on_dev = figures
+    return figures
 
 
 def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
     """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature.
 
-    The perplexity is infinite if the likelihood is not finite.
+    The perplexity is infinite if the likelihood is not finite. With BLEU there are also `examples`: line and output of
+    the pairs that `shown_pairs` names.
+
+    Raises:
+        Cancelled: see `check_cancelled`.
     """
     model = loss.model
     was_training = loss.training
     loss.eval()
     with torch.inference_mode(), fabric.autocast():
         likelihood, tokens = 0.0, 0
-        for numbers in BatchPlan(dev, 8192, "tokens", seed=0).epoch(0):
-            batch = collate([dev.pair(int(number)) for number in numbers]).to(fabric.device)
-            likelihood += loss(*batch.tensors)[1].item()
-            tokens += batch.tokens
+        with Work("evaluating", "dev lines", len(dev)) as work:
+            for numbers in BatchPlan(dev, 8192, "tokens", seed=0).epoch(0):
+                check_cancelled()
+                batch = collate([dev.pair(int(number)) for number in numbers]).to(fabric.device)
+                likelihood += loss(*batch.tensors)[1].item()
+                tokens += batch.tokens
+                work.add(len(numbers))
         mean = likelihood / tokens
         figures: dict[str, Any] = {"perplexity": math.exp(min(mean, 700.0)) if math.isfinite(mean) else math.inf}
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
-            outputs = text.target.decode(greedy(model, sources, config.decode, fabric.device))
+            with Work("translating", "dev lines", len(dev), sum(map(len, sources))) as work:
+                written = greedy(
+                    model, sources, config.decode, fabric.device,
+                    lambda parts: work.add(len(parts), sum(len(part.ids) for part in parts)),
+                )  # fmt: skip
+            outputs = text.target.decode(written)
             figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
+            figures["examples"] = [{"line": int(dev.lines[pair]), "output": outputs[pair]} for pair in shown_pairs(dev)]
     loss.train(was_training)
     return figures
 
 
+def shown_pairs(dev: Split) -> list[int]:
+    """Three pairs of dev, the same after each evaluation: a short, a median and a long one.
+
+    A tenth, a half and nine tenths of the sources have fewer subwords, or as many and an earlier line.
+    """
+    order = np.argsort(dev.source_lengths, kind="stable")
+    return list(dict.fromkeys(int(order[len(order) * tenths // 10]) for tenths in (1, 5, 9)))
+
+
+def examples(figures: dict[str, Any], dev: Split) -> list[str]:
+    """The pairs of `shown_pairs` with their translations, as lines for people; none if dev was not translated."""
+    lines = []
+    for pair, example in zip(shown_pairs(dev), figures.get("examples", ()), strict=False):
+        texts = {
+            f"  dev line {example['line']}": dev.source_texts[pair],
+            "    reference": dev.target_texts[pair],
+            "    translation": example["output"],
+        }
+        lines += [f"{name:17} {printable(text)}" for name, text in texts.items()]
+    return lines
+
+
 def greedy(
-    model: TranslationModel, sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
+    model: TranslationModel,
+    sources: Sequence[Sequence[int]],
+    decode: Decode,
+    device: torch.device,
+    searched: Callable[[Sequence[Part]], None] = lambda parts: None,
 ) -> list[list[int]]:
-    """The subwords of translations by greedy search, in the current precision."""
+    """The subwords of translations by greedy search, in the current precision; `searched` as in `Searcher`."""
     # a coverage penalty has no effect on greedy search
     alone = decode.model_copy(update={"beam": 1, "sampling": None, "coverage_penalty": 0.0})
     workers = Workers.of(device)
-    translations = translate_subwords([model], sources, alone, device, workers, scored=False)
-    workers.close()
+    try:
+        translations = translate_subwords([model], sources, alone, device, workers, False, searched)
+    finally:
+        workers.close()
     return [hypotheses[0].tokens if hypotheses else [] for hypotheses in translations]
 
 

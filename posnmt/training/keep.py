@@ -9,10 +9,11 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from posnmt.base.files import replacing, write_text
 from posnmt.base.output import replacing
 from posnmt.base.progress import duration
 from posnmt.model.weights import average, load_model, save_model, save_tensors
-from posnmt.run.run import Run
+from posnmt.run.run import DEV, Run
 from posnmt.training.build import Training
 from posnmt.training.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.training.continued import continue_from, described
@@ -122,6 +123,7 @@ class Keeper:
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
+            _write_dev(t, run)
             for doubt in doubts(t.config, progress, t.on_dev, t.store, run.record.get("chosen", ())):
                 t.display.say(f"warning: {doubt}")
         t.display.say(
@@ -146,6 +148,16 @@ class Keeper:
         return progress.best is None or selection_score(figures, t.config.train) > progress.best
 
 
+def _write_dev(t: Training, run: Run) -> None:
+    """Write the dev pairs into the run folder, if they were held out of the training text or are in a table."""
+    data = t.config.data
+    if data.has_dev and (data.dev is None or data.dev.tsv is not None):
+        dev = t.store.split("dev")
+        for name, lines in zip(DEV, (dev.source_texts, dev.target_texts), strict=True):
+            write_text(run.folder / name, "".join(f"{line}\n" for line in lines))
+
+
 def _header(t: Training, figures: dict[str, Any]) -> dict[str, Any]:
     model = t.config.model.model_dump(mode="json")
-    return {"format": "posnmt", "model": model, "step": t.progress.step, "dev": figures}
+    dev = {name: value for name, value in figures.items() if name != "examples"}
+    return {"format": "posnmt", "model": model, "step": t.progress.step, "dev": dev}

@@ -39,8 +39,8 @@ class NonFinite:
     metrics: Metrics
     keeper: Keeper
 
-    def leaves_out(self, t: Training, fault: str, batches: Sequence[NDArray[np.int64]]) -> bool:
-        """Whether the run goes on without an update that was not made; if not, it went back to a checkpoint.
+    def respond(self, t: Training, fault: str, batches: Sequence[NDArray[np.int64]]) -> None:
+        """Go on without an update that was not made, or go back to a checkpoint.
 
         Raises:
             UserError: the run does not go on.
@@ -54,11 +54,10 @@ class NonFinite:
         figures = {"update": progress.step, "what": fault, "pairs": pairs}
         if policy == "back-off":
             self._back_off(t, what, figures)
-            return False
+            return
         self.metrics.write("non-finite", progress, figures)
         self._refuse(t, what, policy)
         t.display.say(f"warning: {what}; this update is left out")
-        return True
 
     def accepts(self, t: Training, whole: TrainingLoss, figures: dict[str, Any]) -> bool:
         """Whether all weights and the dev perplexity are finite; if not, the run went back to a checkpoint.

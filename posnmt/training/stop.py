@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.interrupt import StopSignal
 from posnmt.config.schema import Train
-from posnmt.run.run import checkpoints_in
+from posnmt.run.run import checkpoints_in, resuming
 from posnmt.training.build import Training
 from posnmt.training.progress import Progress
 
@@ -23,6 +23,18 @@ EXCHANGE = 20
 """Processes on GPUs exchange their reasons only before every 20th update, since they must wait for their GPUs then."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def answer(t: Training) -> None:
+    """Answer the first stop signal: when the training stops, and what a second signal would lose."""
+    progress = t.progress
+    lost = progress.step - max(0, progress.saved)
+    second = f"; a second Ctrl-C loses {lost:,} update{'s' * (lost != 1)}" if lost else ""
+    if t.evaluating:
+        what = "stopping in this evaluation, which --resume makes again"
+    else:
+        what = "stopping after this update" if lost else "stopping; all updates are saved"
+    t.display.say(what + second)
 
 
 def why_all_stop(t: Training, stop: StopSignal) -> str:
@@ -99,5 +111,5 @@ def saying_what_is_kept(out: Path) -> Iterator[None]:
 def _stopped(what: str, out: Path, place: str | None, todo: str) -> UserError:
     kept = [each.name for each in checkpoints_in(out / "checkpoints")[-1:]]
     state = f"{kept[0]} is kept" if kept else "no checkpoint was written yet"
-    again = f"`posnmt train --out {out} --resume`" if (out / "config.yaml").exists() else "the same command"
+    again = f"`{resuming(out)}`" if (out / "config.yaml").exists() else "the same command"
     return UserError(f"training stopped: {what}; {state}", place or out, f"{todo}, and go on with {again}")

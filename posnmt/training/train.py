@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from posnmt.base.cancel import Cancelled, cancelled_if
 from posnmt.base.interrupt import Interrupted, StopSignal
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config
 from posnmt.model.slices import full_tensor
-from posnmt.run.run import Run
+from posnmt.run.run import Run, resuming
 from posnmt.training.build import Training, build
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.checks import refuse_too_long, try_largest_batch
 from posnmt.training.device import make_fabric
-from posnmt.training.evaluate import describe, measure, selection_score
+from posnmt.training.evaluate import describe, examples, measure, selection_score
 from posnmt.training.keep import Keeper, first_weights
 from posnmt.training.metrics import Metrics
 from posnmt.training.non_finite import NonFinite
@@ -35,7 +37,7 @@ from posnmt.training.progress import Outcome
 from posnmt.training.record import recorded
 from posnmt.training.schedule import learning_rate
 from posnmt.training.start import admitted, held, prepared
-from posnmt.training.stop import INTERRUPTED, why_all_stop
+from posnmt.training.stop import INTERRUPTED, answer, why_all_stop
 
 
 def train(
@@ -78,17 +80,20 @@ def train(
         run = recorded(t, out, resumed is not None, largest, about)
 
         # loop and finish
-        with StopSignal() as stop:
+        with StopSignal(partial(answer, t)) as stop, cancelled_if(lambda: stop.heard):
             try:
                 metrics = Metrics(t, out)
                 keeper = Keeper(run, checkpoints, metrics)
                 keeper.begin(t)
                 reason = loop(t, stop, metrics, keeper, NonFinite(metrics, keeper))
                 keeper.finish(t, reason)
+            except Cancelled:  # in an evaluation
+                reason = INTERRUPTED
+                keeper.finish(t, reason)
             finally:
                 t.gradients.close()
     if reason == INTERRUPTED:
-        raise Interrupted(f"stopped after step {t.progress.step}, state saved; resume with --out {out} --resume")
+        raise Interrupted(f"stopped after step {t.progress.step}, state saved; go on with `{resuming(out)}`")
     return run
 
 
@@ -98,11 +103,13 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
     t.clock = time.monotonic()
     while True:
         progress = t.progress  # another one after a return to a checkpoint
-        if reason := why_all_stop(t, stop):
-            done = reason == INTERRUPTED or progress.evaluated == progress.step
-            if done or evaluate(t, metrics, keeper, non_finite):
-                return reason
+        reason = why_all_stop(t, stop)
+        due = reason or (progress.step and progress.step % train.evaluate_every == 0)
+        if due and reason != INTERRUPTED and progress.evaluated != progress.step:
+            evaluate(t, metrics, keeper, non_finite)
             continue
+        if reason:
+            return reason
 
         share = t.share()  # of the budget
         batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
@@ -112,11 +119,8 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
         if outcome.fault is None:
             progress.skipped = 0
             metrics.add(t, outcome, rate, batches)
-        elif not non_finite.leaves_out(t, outcome.fault, batches):
-            continue
-
-        if progress.step % train.evaluate_every == 0:
-            evaluate(t, metrics, keeper, non_finite)
+        else:
+            non_finite.respond(t, outcome.fault, batches)
 
 
 def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Outcome:
@@ -150,28 +154,29 @@ def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Ou
     return outcome
 
 
-def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinite) -> bool:
+def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinite) -> None:
     """Evaluate on dev, keep the weights if they are the best so far, and write a checkpoint.
 
-    Returns:
-        Whether that was done; if not, the run went back to an earlier checkpoint.
+    The run goes back to an earlier checkpoint instead if the evaluation is not accepted.
 
     Raises:
+        Cancelled: a stop signal was heard; nothing is changed.
         UserError: weights or dev perplexity are not finite, and the run does not go on.
     """
     train, progress, whole = t.config.train, t.progress, t.whole()
     figures, better = measure(t, whole), True
     if not non_finite.accepts(t, whole, figures):
-        return False
+        return
     if figures:
         better = progress.observe(selection_score(figures, train))
         if train.schedule.type == "plateau":
             progress.plateau.observe(figures["perplexity"], train.schedule)
         t.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
+        for line in examples(figures, t.store.split("dev")):
+            t.display.brief(line)
     if better:
         keeper.keep_best(t, whole, figures)
     t.spend()
     if figures:
         metrics.write("dev", progress, figures)
     keeper.checkpoint(t, whole, evaluated=True)
-    return True

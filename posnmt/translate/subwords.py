@@ -66,12 +66,14 @@ class Searcher:
         workers: threads, each of which searches through a batch.
         continuing: gives the subwords that go on with the word before them, and so cannot follow a term; called only
             where translations must have terms.
+        searched: called with the parts of each batch when it is done, by the worker.
     """
 
     models: Sequence[TranslationModel]
     device: torch.device
     workers: Workers
     continuing: Callable[[], Sequence[int]] = tuple
+    searched: Callable[[Sequence[Part]], None] = lambda parts: None
 
     def hypotheses(self, parts: Sequence[Part], asked: Search) -> list[list[Hypothesis]]:
         """The hypotheses, or samples, of each part, best first; a part without subwords has none.
@@ -88,7 +90,7 @@ class Searcher:
         observed = self.models if decode.coverage_penalty else []
         with watching(observed, "a coverage penalty", "decode.coverage_penalty") as watched:
             results = self.workers.map(
-                lambda batch: self._search([parts[place] for place in batch], asked, watched), batches
+                lambda batch: self._searched([parts[place] for place in batch], asked, watched), batches
             )
         for batch, of_batch in zip(batches, results, strict=True):
             for place, hypotheses in zip(batch, of_batch, strict=True):
@@ -110,6 +112,13 @@ class Searcher:
             for group in groups
             for batch in batches_by_length([sizes[n] - 1 for n in group], max(1, limit))
         ]
+
+    def _searched(
+        self, parts: Sequence[Part], asked: Search, watched: Sequence[SourceAttention]
+    ) -> list[list[Hypothesis]]:
+        found = self._search(parts, asked, watched)
+        self.searched(parts)
+        return found
 
     def _search(
         self, parts: Sequence[Part], asked: Search, watched: Sequence[SourceAttention]
@@ -145,15 +154,18 @@ def translate_subwords(
     device: torch.device,
     workers: Workers | None = None,
     scored: bool = True,
+    searched: Callable[[Sequence[Part]], None] = lambda parts: None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, given by its subwords without eos; see `Searcher`.
 
     Args:
         workers: None: one worker on all cores.
         scored: see `Search`.
+        searched: see `Searcher`.
     """
     parts = [Part(source, Request("", number)) for number, source in enumerate(sources, 1)]
-    return Searcher(models, device, workers or Workers(1)).hypotheses(parts, Search(decode, scored=scored))
+    searcher = Searcher(models, device, workers or Workers(1), searched=searched)
+    return searcher.hypotheses(parts, Search(decode, scored=scored))
 
 
 @torch.inference_mode()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
-from posnmt.run.run import Run
+from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import stop
 
 
@@ -23,6 +24,20 @@ def weights(folder, name="last"):
 def assert_same(one, other):
     assert one.keys() == other.keys()
     assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def outcome(run: Path) -> dict[str, object]:
+    """What must be the same in the end: weights, metrics but for times, and the record's facts."""
+    files = {path.name: load_file(path) for path in run.glob("*.safetensors")}
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    record = json.loads((run / "record.json").read_text())
+    return {
+        "weights": {name: {key: each.tolist() for key, each in tensors.items()} for name, tensors in files.items()},
+        "metrics": [{key: each for key, each in line.items() if "second" not in key} for line in metrics],
+        "record": {key: record.get(key) for key in ("stopped", "steps", "best_step", "model", "parameters")},
+        "checkpoints": [place.name.split("-")[1] for place in checkpoints_in(run / "checkpoints")],
+        "left": [path.name for path in run.rglob("*.partial")],
+    }
 
 
 class StopAt:

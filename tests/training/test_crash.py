@@ -6,14 +6,12 @@ copied. Each distinct copy is what a kill at that moment leaves; training is res
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
 
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
@@ -23,20 +21,7 @@ from posnmt.training import evaluate
 from posnmt.training.train import train
 from tests.support import corpus
 from tests.support.every_state import recorded
-
-
-def outcome(run: Path) -> dict[str, object]:
-    """What must be the same in the end: weights, metrics but for times, and the record's facts."""
-    files = {path.name: load_file(path) for path in run.glob("*.safetensors")}
-    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    record = json.loads((run / "record.json").read_text())
-    return {
-        "weights": {name: {key: each.tolist() for key, each in tensors.items()} for name, tensors in files.items()},
-        "metrics": [{key: each for key, each in line.items() if "second" not in key} for line in metrics],
-        "record": {key: record.get(key) for key in ("stopped", "steps", "best_step", "model", "parameters")},
-        "checkpoints": [place.name.split("-")[1] for place in checkpoints_in(run / "checkpoints")],
-        "left": [path.name for path in run.rglob("*.partial")],
-    }
+from tests.support.training_case import outcome
 
 
 @pytest.fixture(scope="module")
