@@ -160,6 +160,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     from rich.console import Console
 
     from posnmt.base.progress import Display
+    from posnmt.cli.next import after_preparing, suggest
     from posnmt.data.prepare import changed, sampled, table
     from posnmt.data.suspicions import warnings
     from posnmt.training.choose import Written, for_preparing, for_training, prepared
@@ -177,6 +178,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
             check_all(completed.config, store, display)
     Console(stderr=True).print(table(store))
     click.echo(str(store.folder))
+    suggest(after_preparing(config, settings, out))
 
 
 def train_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -223,6 +225,7 @@ def train(
     with loading():
         from posnmt.base.interrupt import Interrupted
         from posnmt.base.progress import Display
+        from posnmt.cli.next import after_training, suggest
         from posnmt.training.command import TrainRequest, train_command
 
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
@@ -234,6 +237,7 @@ def train(
         sys.exit(130)
     if os.environ.get("RANK", "0") == "0":
         click.echo(str(run.folder))
+        suggest(after_training(run))
 
 
 @click.command(context_settings=COMMAND)
