@@ -38,6 +38,7 @@ class _Checked(Settings):
     """Settings of an analysis with limits. On the command line, the options have these limits."""
 
     metrics: Annotated[Sequence[str], Field(min_length=1)] = DEFAULT_METRICS
+    metric_batch: PositiveInt = 8
     processes: PositiveInt = 1
 
 

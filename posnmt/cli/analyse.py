@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,24 @@ from posnmt.base.errors import raise_all
 from posnmt.base.extras import requires
 from posnmt.base.parallel.cores import cores
 from posnmt.cli.group import COMMAND, allow_plugins
-from posnmt.metrics.registry import DEFAULT_METRICS, METRICS
+from posnmt.metrics.registry import DEFAULT_METRICS, OWN
 
 
 class MetricChoice(click.Choice[str]):
-    """A choice of metrics. The help lists posnmt's own; metrics of other packages are accepted too."""
+    """Metrics, with commas between them. The help lists posnmt's own; those of other packages are accepted too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check the name, and return it unchanged."""
-        outside = plugins.is_class(value) or value in plugins.names("metric")
-        return value if outside else super().convert(value, param, ctx)
+        """Check the names, and return them as a tuple."""
+        return tuple(self._checked(name, param, ctx) for name in value.split(","))
+
+    def _checked(self, name: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        outside = plugins.is_class(name) or name in plugins.names("metric")
+        return name if outside else super().convert(name, param, ctx)
+
+
+def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """The metrics of all options, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(values)))
 
 
 @click.command(context_settings=COMMAND)
@@ -77,10 +86,19 @@ class MetricChoice(click.Choice[str]):
     "--metrics",
     "metrics",
     multiple=True,
-    type=MetricChoice(METRICS),
+    type=MetricChoice(OWN),
+    callback=_joined,
     default=DEFAULT_METRICS,
     show_default=True,
-    help="multi-bleu is for tokenised text",
+    help="with commas between them, or repeated; multi-bleu is for tokenised text; comet, comet-qe and metricx are to"
+    " be installed first, by `posnmt metrics install`",
+)
+@click.option(
+    "--metric-batch",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="number of sentences that a neural metric scores together",
 )
 @click.option(
     "--target-language",

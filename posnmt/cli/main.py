@@ -35,6 +35,7 @@ COMMANDS = {
     "condition": "posnmt.cli.condition:condition",
     "data": "posnmt.cli.data:data",
     "import": "posnmt.cli.importing:import_",
+    "metrics": "posnmt.cli.metrics:metrics",
     "new": "posnmt.cli.new:new",
     "serve": "posnmt.cli.serve:serve",
     "show": "posnmt.cli.show:show",

@@ -1,4 +1,4 @@
-"""All metrics by name: posnmt's own, and those of other packages (CONTRIBUTING.md)."""
+"""All metrics by name: those that posnmt counts, neural ones, and those of other packages (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from posnmt.metrics.bleu import BLEU, MULTI_BLEU
 from posnmt.metrics.chrf import CHRF, CHRF_PLUS
 from posnmt.metrics.edit_rate import TER
 from posnmt.metrics.metric import Metric
+from posnmt.metrics.neural.metric import NEURAL, NeuralMetric
 
 METRICS: dict[str, Metric] = {
     "bleu": BLEU, "chrf": CHRF, "chrf++": CHRF_PLUS, "ter": TER, "multi-bleu": MULTI_BLEU,
 }  # fmt: skip
+OWN: dict[str, Metric] = {**METRICS, **NEURAL}
 # multi-bleu is for tokenised text, so it is not a default.
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
@@ -24,10 +26,10 @@ def metric(name: str) -> Metric:
     Raises:
         UserError: there is no such metric; or it cannot be imported, or is not allowed (`posnmt.base.plugins`).
     """
-    if name in METRICS:
-        return METRICS[name]
+    if name in OWN:
+        return OWN[name]
     if not plugins.is_class(name):
-        refuse_unknown(name, [*METRICS, *plugins.names("metric")], "metric", "--metrics")
+        refuse_unknown(name, [*OWN, *plugins.names("metric")], "metric", "--metrics")
     return plugins.load("metric", name, _as_metric)
 
 
@@ -39,6 +41,8 @@ def _as_metric(offered: Any) -> Metric:
     """
     if not isinstance(offered, Metric):
         raise TypeError(f"{quoted(offered)} is no object of a subclass of posnmt.metrics.metric.Metric")
+    if isinstance(offered, NeuralMetric):
+        return offered
     if type(offered).counter is Metric.counter and type(offered).count is Metric.count:
         raise TypeError(f"{type(offered).__name__} has no counter")
     return offered

@@ -11,7 +11,7 @@ from posnmt.base import plugins
 from posnmt.base.errors import choices
 from posnmt.evaluation.analyse.measures import COMPLETENESS, LENGTHS, measure_of
 from posnmt.metrics.measure import Measure
-from posnmt.metrics.registry import METRICS
+from posnmt.metrics.registry import OWN
 
 SPEEDS = {
     "training_speed": Measure(
@@ -59,9 +59,9 @@ def _known(*others: str) -> Callable[[str], str]:
     """A check that a name is that of a metric, which may be a plug-in, or one of `others`."""
 
     def check(name: str) -> str:
-        if name in METRICS or name in others or plugins.is_class(name) or name in plugins.names("metric"):
+        if name in OWN or name in others or plugins.is_class(name) or name in plugins.names("metric"):
             return name
-        every = [*METRICS, *plugins.names("metric"), *others]
+        every = [*OWN, *plugins.names("metric"), *others]
         raise ValueError(f"no measure here is called {name!r}; {choices(name, every)}")
 
     return check

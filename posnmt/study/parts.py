@@ -37,11 +37,11 @@ def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
         UserError: one cannot be imported, or is not allowed.
     """
     from posnmt.config.systems import SYSTEMS, named
-    from posnmt.metrics.registry import METRICS, metric
+    from posnmt.metrics.registry import OWN, metric
     from posnmt.model.positions import SCHEMES, scheme_class
 
     known: dict[str, tuple[Collection[str], Callable[[str], object]]] = {
-        "system": (SYSTEMS, named), "scheme": (SCHEMES, scheme_class), "metric": (METRICS, metric),
+        "system": (SYSTEMS, named), "scheme": (SCHEMES, scheme_class), "metric": (OWN, metric),
     }  # fmt: skip
     used: dict[Name, None] = {}
     for system, training in recipe.variants(scale) if scale in recipe.scales else ():  # `plan` refuses other scales

@@ -26,6 +26,7 @@ from posnmt.evaluation.analyse.inputs import Text, warnings_of
 from posnmt.evaluation.analyse.intervals import LEVEL
 from posnmt.evaluation.analyse.length import length_distribution
 from posnmt.evaluation.analyse.measure import measure
+from posnmt.evaluation.analyse.neural import NeuralScores, neural, neural_scores
 from posnmt.evaluation.analyse.places import by_place
 from posnmt.evaluation.analyse.positions import places, position_curves
 from posnmt.evaluation.analyse.read import Files, Read, Say, read
@@ -105,6 +106,7 @@ class Counts:
 
     Attributes:
         counted: those of the metrics, and by position.
+        neural: the scores of neural metrics.
         additive: the statistics of all outputs.
         reference_lengths: `[N]` of the first references.
         output_lengths: `[N]` of each output.
@@ -112,6 +114,7 @@ class Counts:
     """
 
     counted: Counted
+    neural: NeuralScores
     additive: Additive
     reference_lengths: np.ndarray
     output_lengths: list[np.ndarray]
@@ -122,9 +125,14 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
     """The second step: count every sentence of every output. Records of further files are added to `read.inputs`."""
     counting = Counting(read.units.bleu_tokenizer, read.units.ter_characters, {*map(len, read.references)} or {1})
     lines = [text.lines for text in read.texts]
-    counted = count_all(read.references, lines[2:], settings.metrics, counting, settings.processes)
+    others = neural(settings.metrics)
+    names = [name for name in settings.metrics if name not in others]
+    counted = count_all(read.references, lines[2:], names, counting, settings.processes)
+    scored = neural_scores(read.texts, read.references, list(others), settings.metric_batch, say)
     reference_lengths, *output_lengths = (np.array(read.count_target(each)) for each in lines[1:])
-    statistics = {**counted.statistics, **{metric: each.statistics for metric, each in read.elsewhere.items()}}
+    computed = {**counted.statistics, **scored.statistics}
+    statistics = {name: computed[name] for name in settings.metrics}
+    statistics |= {metric: each.statistics for metric, each in read.elsewhere.items()}
     complete = None
     if settings.completeness:
         say("looking for omitted sentences")
@@ -133,7 +141,7 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
         read.inputs.extend(read_too)
     elsewhere = {name: each.metric for name, each in read.elsewhere.items()}
     additive = Additive.of(statistics, output_lengths, reference_lengths, elsewhere)
-    return Counts(counted, additive, reference_lengths, output_lengths, complete)
+    return Counts(counted, scored, additive, reference_lengths, output_lengths, complete)
 
 
 def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Settings, say: Say) -> Analysis:
@@ -172,6 +180,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         "verdict": verdict(additive, read.systems, read.source_lengths, trained, units.source, resampling),
         "signatures": {
             **signatures,
+            **counts.neural.signatures,
             **{
                 name: f"mean of sentence scores from files; {each.metric.better}"
                 for name, each in read.elsewhere.items()
@@ -222,6 +231,7 @@ def _warnings(read: Read, counts: Counts, settings: Settings, ter_band: int | No
         *(sentence for text in read.seen for sentence in text.warnings),
         *suspicions(read.given),
         *read.units.warnings,
+        *counts.neural.warnings,
         *(counts.complete.warnings if counts.complete else []),
         *settings.resampling.warnings(_shown(read)),
         *warnings_of(read.given, read.findings, ter_band, read.units.ter_characters),

@@ -17,6 +17,8 @@ from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, bins_of
 from posnmt.evaluation.analyse.completeness.requested import cut_paragraphs
 from posnmt.evaluation.analyse.inputs import Text, input_record, name_fault, read_aligned
 from posnmt.evaluation.analyse.length import trained_lengths
+from posnmt.evaluation.analyse.neural import faults_of as neural_faults
+from posnmt.evaluation.analyse.neural import neural
 from posnmt.evaluation.analyse.seeds import seed_groups, systems_of
 from posnmt.evaluation.analyse.seen import Seen, Watch, seen_in_store
 from posnmt.evaluation.analyse.sentence_scores import ReadScores, Scores, faults_of, read_scores
@@ -60,6 +62,7 @@ class Files:
             option = "--swapped" if self.swapped else "--scores"
             what = "paragraphs cannot be cut where there are texts or scores of whole lines"
             faults.append(UserError(what, option, "leave it out, or leave --realign out"))
+        faults += self._unscorable(settings)
         todo = f"choose from {', '.join(self.outputs)}"
         faults += [
             UserError(f"no output is called {quoted(name)}, of which there are labels", "--judged", todo)
@@ -78,6 +81,16 @@ class Files:
             for name, times in Counter(labels).items()
             if times > 1
         ]
+
+    def _unscorable(self, settings: Settings) -> list[UserError]:
+        """Faults of files beside metrics that are computed: scores of the same name, and outputs without a source."""
+        twice = {name.lower() for name in settings.metrics} & {name.lower() for name in self.scores}
+        todo = "leave it out of --metrics, or give the scores another name"
+        faults = [UserError(f"{name} is computed here, and its scores are given", "--scores", todo) for name in twice]
+        if self.swapped and not neural_faults(settings.metrics) and (names := neural(settings.metrics)):
+            what = f"{', '.join(names)} would need the swapped sources, which an analysis does not read"
+            faults.append(UserError(what, "--swapped", "leave it out, or leave the metric out"))
+        return faults
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ class ReadScores:
     digests: dict[TextFile, str]
 
 
+def mean_statistics(values: np.ndarray) -> np.ndarray:
+    """The statistics `[N, 2]` of N sentence scores, whose sums are exact: each score as a multiple of `STEP`, and 1."""
+    return np.stack([np.rint(values / STEP) * STEP, np.ones(len(values))], axis=1)
+
+
 def label(text: Text) -> str:
     """The name of an output in `--scores`."""
     return f"{text.system}:{text.share:g}" if text.share else str(text.system)
@@ -147,8 +152,7 @@ def read_scores(scores: Scores, outputs: Sequence[Text], lower: Collection[str] 
             except UserError as error:
                 faults.append(error)
                 continue
-            rounded = np.rint(np.array(values) / STEP) * STEP
-            of_outputs.append(np.stack([rounded, np.ones(len(rounded))], axis=1))
+            of_outputs.append(mean_statistics(np.array(values)))
             of_files.append(file)
             digests |= findings.digests
         largest = max((float(np.abs(each).max(initial=0)) for each in of_outputs), default=0.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.completeness.labels import OPTION
 from posnmt.evaluation.analyse.measure import DEFAULT_RESAMPLING, Resampling
+from posnmt.evaluation.analyse.neural import faults_of as neural_faults
 from posnmt.evaluation.analyse.units import language_faults
 from posnmt.metrics.registry import DEFAULT_METRICS
 
@@ -41,6 +42,7 @@ class Settings:
         judged: name of an output → a file of human labels: whether its sentences are complete.
         lower_is_better: metrics of other programs of which lower scores are better.
         resampling: of intervals and significance tests.
+        metric_batch: number of sentences that a neural metric scores together.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
 
@@ -65,6 +67,7 @@ class Settings:
     judged: Mapping[str, Path] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
     resampling: Resampling = DEFAULT_RESAMPLING
+    metric_batch: int = 8
     processes: int = 1
 
     def faults(self) -> list[UserError]:
@@ -81,6 +84,7 @@ class Settings:
             faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
         if self.bin_width is not None and self.bin_edges is not None:
             faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
+        faults += neural_faults(self.metrics)
         faults += language_faults(self.source_language, "--source-language")
         return [*faults, *language_faults(self.target_language), *self._completeness_faults()]
 
