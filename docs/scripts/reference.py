@@ -163,43 +163,38 @@ def _limits(field: Schema) -> str:
 
 
 def commands() -> str:
-    """The help of every command."""
+    """The commands under their headings: first a list of them, then the help of each."""
+    from posnmt.cli.help import commands as under_headings
     from posnmt.cli.main import main as program
 
-    return "\n\n".join(_command(program, "posnmt", None))
+    context = click.Context(program, info_name="posnmt", **program.context_settings)
+    lists, helps = [], []
+    for heading, found in under_headings(program, context).items():
+        rows = [(f"[{name}](#posnmt-{name})", text(each.get_short_help_str(99))) for name, each in found]
+        lists.append(f"**{heading}**\n\n{table(('command', 'does'), rows)}")
+        helps.append(f"## {heading}")
+        for name, each in found:
+            helps += _command(each, f"posnmt {name}", context)
+    return "\n\n".join([*lists, *helps])
 
 
-def _command(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
-    context = click.Context(command, info_name=name.split()[-1], parent=parent)
-    level = min(len(name.split()), 3) + 1
-    if parent is not None:
-        level = min(level, 4)
-        usage = " ".join([name, *command.collect_usage_pieces(context)])
-        yield f"{'#' * (level - 1)} {name}\n\n```\n{usage}\n```"
-        yield _help(command.help or "")
-    rows = []
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is None or "--help" in parameter.opts or not record[1]:
-            continue
-        rows.append((f"`{record[0].replace(' RANGE', '')}`", text(" ".join(record[1].split()))))
-    if rows and parent is not None:
-        yield table(("option", "meaning"), rows)
+def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    from posnmt.cli.help import parts, sections
+
+    context = click.Context(command, info_name=name.split()[-1], parent=parent, **command.context_settings)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    yield f"{'#' * (len(name.split()) + 1)} {name}\n\n```\n{usage}\n```"
+    prose, examples = parts(command.help or "")
+    yield from (text(" ".join(paragraph.split())) for paragraph in prose)
+    if examples:
+        yield "```\n" + "\n".join(examples) + "\n```"
+    for heading, options in sections(command, context).items():
+        rows = [(f"`{names}`", text(" ".join(about.split()))) for names, about in options if "--help" not in names]
+        if rows:
+            yield ("" if heading == "Options" else f"**{heading}**\n\n") + table(("option", "meaning"), rows)
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             yield from _command(command.get_command(context, each), f"{name} {each}", context)  # type: ignore[arg-type]
-
-
-def _help(text_: str) -> str:
-    """A docstring of a command: paragraphs, and a block that is not to be wrapped (`\\b`) as code."""
-    parts = []
-    for paragraph in re.split(r"\n[ ]*\n", inspect.cleandoc(text_)):
-        if paragraph.startswith("\b"):
-            lines = [line.removeprefix("Example: ") for line in paragraph.splitlines()[1:]]
-            parts.append("```\n" + re.sub(r"\n +", r" \\\n    ", "\n".join(lines).strip()) + "\n```")
-        else:
-            parts.append(text(" ".join(paragraph.split())))
-    return "\n\n".join(parts)
 
 
 # systems and schemes

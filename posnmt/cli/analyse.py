@@ -13,6 +13,7 @@ from posnmt.base.errors import raise_all
 from posnmt.base.extras import requires
 from posnmt.base.parallel.cores import cores
 from posnmt.cli.group import COMMAND, allow_plugins
+from posnmt.cli.help import Command, option
 from posnmt.metrics.registry import DEFAULT_METRICS, OWN
 
 
@@ -33,9 +34,11 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     return tuple(dict.fromkeys(chain.from_iterable(values)))
 
 
-@click.command(context_settings=COMMAND)
-@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text, one sentence a line")
-@click.option(
+@click.command(cls=Command, heading="Compare", context_settings=COMMAND)
+@option(
+    "--source", type=click.Path(path_type=Path), required=True, help="source text, one sentence a line", heading="Texts"
+)
+@option(
     "--reference",
     "references",
     type=click.Path(path_type=Path),
@@ -43,152 +46,233 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     required=True,
     help="reference translation; repeat it for several references, and scores are against all of them; an empty line in"
     " one of several is no reference",
+    heading="Texts",
 )
-@click.option(
+@option(
     "--output",
     "outputs",
     multiple=True,
     required=True,
     metavar="NAME=FILE",
     help="a system's translation; repeat it for each system",
+    heading="Texts",
 )
-@click.option(
+@option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("analysis"),
-    show_default=True,
     help="folder for report.html, results.json, tables, figures",
+    heading="Texts",
 )
-@click.option(
+@option(
     "--run",
     type=click.Path(path_type=Path),
-    help="count subwords with this run's model, mark lengths unseen in its training, and count sentences seen in it",
+    help="count subwords with this run's model, mark lengths unseen in its training, and count sentences seen in it;"
+    " default: do not",
+    heading="Texts",
 )
-@click.option(
+@option(
     "--unit",
     type=click.Choice(["words", "tokens", "subwords", "characters"]),
     help="unit of lengths (tokens: words of tokenised text); default: subwords with --run or"
     " --subword-model, else words, and characters of text without blanks between words",
+    heading="Lengths",
 )
-@click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
-@click.option("--target-subword-model", type=click.Path(path_type=Path), help="the target's, if it has its own")
-@click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10, or 20 characters")
-@click.option(
-    "--bin-edges", metavar="N,N,...", help="instead of a width: the first length of every bin after the first"
+@option(
+    "--subword-model",
+    type=click.Path(path_type=Path),
+    help="SentencePiece model for --unit subwords; default: that of --run",
+    heading="Lengths",
+    common=False,
 )
-@click.option(
+@option(
+    "--target-subword-model",
+    type=click.Path(path_type=Path),
+    help="the target's, if it has its own; default: --subword-model",
+    heading="Lengths",
+    common=False,
+)
+@option(
+    "--bin-width",
+    type=click.IntRange(min=1),
+    help="width of the length bins; default 10, or 20 characters",
+    heading="Lengths",
+    common=False,
+)
+@option(
+    "--bin-edges",
+    metavar="N,N,...",
+    help="instead of a width: the first length of every bin after the first",
+    heading="Lengths",
+    common=False,
+)
+@option(
     "--max-trained-length",
     type=click.IntRange(min=1),
-    help="length of the longest source sentence in training; longer ones are marked as unseen",
+    help="length of the longest source sentence in training; longer ones are marked as unseen; default: that of"
+    " --run, else nothing is marked",
+    heading="Lengths",
+    common=False,
 )
-@click.option("--trained-on", type=click.Path(path_type=Path), help="instead of a length: the source text of training")
-@click.option(
+@option(
+    "--trained-on",
+    type=click.Path(path_type=Path),
+    help="instead of a length: the source text of training",
+    heading="Lengths",
+    common=False,
+)
+@option(
     "--metrics",
     "metrics",
     multiple=True,
     type=MetricChoice(OWN),
     callback=_joined,
     default=DEFAULT_METRICS,
-    show_default=True,
     help="with commas between them, or repeated; multi-bleu is for tokenised text; comet, comet-qe and metricx are to"
     " be installed first, by `posnmt metrics install`",
+    heading="Scores",
 )
-@click.option(
+@option(
     "--metric-batch",
     type=click.IntRange(min=1),
     default=8,
-    show_default=True,
     help="number of sentences that a neural metric scores together",
+    heading="Scores",
 )
-@click.option(
+@option(
     "--target-language",
     metavar="CODE",
     help="such as ja, zh, ko: BLEU uses the tokeniser of this language; default: that of the reference's script",
+    heading="Scores",
+    common=False,
 )
-@click.option(
-    "--source-language", metavar="CODE", help="such as de: --completeness finds sentences by the rules of this language"
+@option(
+    "--source-language",
+    metavar="CODE",
+    help="such as de: --completeness finds sentences by the rules of this language;"
+    " default: that of the script of its text",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--completeness",
     is_flag=True,
     help="count sentence ends, source words with a counterpart, and source sentences without one",
+    heading="Sentences",
+    common=False,
 )
-@click.option(
+@option(
     "--realign",
     is_flag=True,
     help="first cut paragraphs into one line for each source sentence; also measure by the sentence's place in its"
     " paragraph",
+    heading="Sentences",
+    common=False,
 )
-@click.option(
+@option(
     "--parallel",
     type=(click.Path(path_type=Path), click.Path(path_type=Path)),
     metavar="SOURCE TARGET",
-    help="more parallel text, from which --completeness also learns its lexicon",
+    help="more parallel text, from which --completeness also learns its lexicon; default: none",
+    heading="Sentences",
+    common=False,
 )
-@click.option(
+@option(
     "--judged",
     multiple=True,
     metavar="NAME=FILE",
     help="human judgements of output NAME, with tabs: line, sentence, omitted (1 or 0); they correct its rate of"
-    " omissions",
+    " omissions; default: none",
+    heading="Sentences",
+    common=False,
 )
-@click.option(
+@option(
     "--bleu-tokenizer",
     metavar="NAME",
     help="instead of a language: a tokeniser of sacreBLEU: 13a, none, zh, ja-mecab, ko-mecab, char, intl, …",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--scores",
     multiple=True,
     metavar="METRIC:NAME=FILE",
-    help="sentence scores of output NAME by another program, one number per line, such as comet:mine=comet.txt",
+    help="sentence scores of output NAME by another program, one number per line, such as comet:mine=comet.txt;"
+    " default: none",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--lower-is-better",
     multiple=True,
     metavar="METRIC",
-    help="a METRIC of --scores for which lower is better, such as MetricX",
+    help="a METRIC of --scores for which lower is better, such as MetricX; default: none",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--likelihood",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="folder that `posnmt score --by-position --out` wrote; the report then shows its losses by position too",
+    help="folder that `posnmt score --by-position --out` wrote; the report then shows its losses by position too;"
+    " default: none",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--swapped",
     multiple=True,
     metavar="NAME:SHARE=FILE",
-    help="output NAME's translation of the source with a SHARE of its words swapped (0.1 is 10 %)",
+    help="output NAME's translation of the source with a SHARE of its words swapped (0.1 is 10 %); default: none",
+    heading="Scores",
+    common=False,
 )
-@click.option(
+@option(
     "--samples",
     type=click.IntRange(min=0),
     default=10_000,
-    show_default=True,
     help="number of bootstrap samples, at least 40; 0: no intervals and no tests",
+    heading="Statistics",
+    common=False,
 )
-@click.option("--significance/--no-significance", default=True, show_default=True, help="test every pair of outputs")
-@click.option(
+@option(
+    "--significance/--no-significance",
+    default=True,
+    help="test every pair of outputs",
+    heading="Statistics",
+    common=False,
+)
+@option(
     "--correction",
     type=click.Choice(["none", "holm", "bonferroni"]),
     default="holm",
-    show_default=True,
     help="correction of p-values for the number of pairs, where there are three outputs or more",
+    heading="Statistics",
+    common=False,
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="seed of the bootstrap samples")
-@click.option(
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    help="seed of the bootstrap samples",
+    heading="Statistics",
+    common=False,
+)
+@option(
     "--processes",
     type=click.IntRange(min=1),
     default=cores,
     help="number of counting processes; default: one per core, at most OMP_NUM_THREADS",
+    heading="Statistics",
+    common=False,
 )
-@click.option(
+@option(
     "--examples",
     default="all",
-    show_default=True,
     metavar="all|N|none",
     help="sentences in the report's example browser; N: evenly spaced",
+    heading="Sentences",
+    common=False,
 )
 @allow_plugins
 def analyse(
@@ -202,13 +286,16 @@ def analyse(
     examples: str,
     **options: Any,
 ) -> None:
-    """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
+    """Measure BLEU, chrF and TER of translations, also by length.
+
+    The translations may be of any system. Writes a report, and prints its path.
 
     Every figure has a 95 % interval, and every pair of outputs is tested for significance. Several seeds of one system
     are written NAME:SEED=FILE. Text without blanks between words, such as Japanese, is recognised by its script.
 
     \b
-    Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
+    Example: posnmt analyse --source test.en --reference test.de
+             --output mine=out.de --output other=other.de
     """
     requires("analyse")
     from posnmt.base.progress import Display

@@ -8,40 +8,38 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND
+from posnmt.cli.group import COMMAND, Group
 
 
-@click.group(context_settings=COMMAND)
+@click.group(cls=Group, heading="Research", context_settings=COMMAND)
 def condition() -> None:
-    """Create training and test conditions, or the artificial language pair."""
+    """Make training and test conditions, or an artificial pair."""
 
 
 @condition.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
-@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="training pairs")
-@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="dev pairs")
-@click.option(
-    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and again in test-long"
-)
-@click.option("--min-length", type=int, default=3, show_default=True, help="shortest source sentence, in words")
-@click.option("--max-length", type=int, default=14, show_default=True, help="longest one in training and dev")
-@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest one in test")
+@click.option("--train", type=click.IntRange(min=1), default=20_000, help="training pairs")
+@click.option("--dev", type=click.IntRange(min=1), default=500, help="dev pairs")
+@click.option("--test", type=click.IntRange(min=1), default=1_000, help="pairs in test, and again in test-long")
+@click.option("--min-length", type=int, default=3, help="shortest source sentence, in words")
+@click.option("--max-length", type=int, default=14, help="longest one in training and dev")
+@click.option("--test-max-length", type=int, default=42, help="longest one in test")
 @click.option(
     "--reordering",
     default="mixed",
-    show_default=True,
     help="short, long, mixed, or a number from 0 (short) to 1 (long)",
 )
 @click.option("--lexicon", type=int, default=None, help="stems in the dictionary, 40 to 20,000; default: 120")
-@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
+@click.option("--seed", type=int, default=1, help="seed of the random numbers")
 def artificial(out: Path, **options: Any) -> None:
-    """Make an artificial language pair: subject-verb-object to verb-final with inflection, with exact references.
+    """Make an artificial language pair with exact references.
 
-    Sentences can have any length. Writes train, dev, test and test-long (.source, .target, .align) and manifest.json.
-    The same seed gives the same bytes.
+    Its source is subject-verb-object, and its target verb-final with inflection. Sentences can have any length. Writes
+    train, dev, test and test-long (.source, .target, .align) and manifest.json. The same seed gives the same bytes.
 
     \b
-    Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
+    Example: posnmt condition artificial --out corpus --train 20000
+             --max-length 14 --test-max-length 42
     """
     from posnmt.corpora.artificial.pairs import command
 
@@ -54,8 +52,12 @@ def artificial(out: Path, **options: Any) -> None:
 @click.option(
     "--apply", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; repeat it for each text"
 )
-@click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
-@click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path),
+    help="source text to learn the order from; needed, unless --model or --command is given",
+)
+@click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line; needed with --source")
 @click.option(
     "--alignment",
     type=click.Path(path_type=Path),
@@ -65,19 +67,18 @@ def artificial(out: Path, **options: Any) -> None:
 @click.option(
     "--command", "program", metavar="CMD", help="instead: a shell command that reads lines and writes them reordered"
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
-@click.option(
-    "--passes", type=click.IntRange(min=1), default=3, show_default=True, help="passes over the pairs while learning"
-)
+@click.option("--seed", type=int, default=1, help="seed of the random numbers")
+@click.option("--passes", type=click.IntRange(min=1), default=3, help="passes over the pairs while learning")
 def reorder(out: Path, **options: Any) -> None:
-    """Pre-reordering: put the words of source texts into the order of the target language.
+    """Put source words into the order of the target language.
 
-    Learns the order from a parallel text with word alignments, and applies it to other texts: training, dev and test
-    sources. Words are separated by blanks: segment Japanese or Chinese first. See docs/reorder.md.
+    This is pre-reordering. Learns the order from a parallel text with word alignments, and applies it to other texts:
+    training, dev and test sources. Words are separated by blanks: segment Japanese or Chinese first. See
+    docs/reorder.md.
 
     \b
-    Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
-             --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
+    Example: posnmt condition reorder --source train.ja --target train.en
+             --apply train.ja=train.ja --apply test.ja=test.ja --out reordered
     """
     from posnmt.base.progress import Display
     from posnmt.corpora.conditions.reorder.command import Reordering, command
@@ -94,8 +95,12 @@ def _options(*options: Any) -> Any:
 
 _CONDITION_OUT = click.option("--out", type=click.Path(path_type=Path), required=True, help="folder to write to")
 _PARALLEL_TEXT = _options(
-    click.option("--source", type=click.Path(path_type=Path), help="source text, one sentence a line"),
-    click.option("--target", type=click.Path(path_type=Path), help="its translation, line by line"),
+    click.option(
+        "--source", type=click.Path(path_type=Path), help="source text, one sentence a line; needed without --tsv"
+    ),
+    click.option(
+        "--target", type=click.Path(path_type=Path), help="its translation, line by line; needed with --source"
+    ),
     click.option(
         "--tsv", type=click.Path(path_type=Path), help="instead of two files: one, source TAB target [TAB document id]"
     ),
@@ -106,20 +111,27 @@ _LENGTH_UNIT = _options(
         type=click.Choice(["words", "tokens", "subwords", "characters"]),
         help="unit of lengths; default: subwords with --subword-model, else words",
     ),
-    click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords"),
-    click.option("--target-subword-model", type=click.Path(path_type=Path), help="the target's, if it has its own"),
+    click.option(
+        "--subword-model", type=click.Path(path_type=Path), help="SentencePiece model; needed with --unit subwords"
+    ),
+    click.option(
+        "--target-subword-model",
+        type=click.Path(path_type=Path),
+        help="the target's, if it has its own; default: --subword-model",
+    ),
 )
 
 
 @condition.command("length-split", context_settings=COMMAND)
 @_CONDITION_OUT
 @_PARALLEL_TEXT
-@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True, help="number of parts")
+@click.option("--parts", type=click.IntRange(min=2), default=3, help="number of parts")
 @_LENGTH_UNIT
 def length_split(out: Path, parts: int, unit: str | None, **options: Path | None) -> None:
-    """Split training text into parts of increasing source length (short, middle, long) with almost equally many tokens.
+    """Split training text into parts of increasing length.
 
-    Prints a table of the parts. See docs/conditions.md.
+    The parts (short, middle, long) have almost equally many tokens; the length is the source's. Prints a table of the
+    parts. See docs/conditions.md.
 
     \b
     Example: posnmt condition length-split --source train.en --target train.de --out split
@@ -137,10 +149,13 @@ def length_split(out: Path, parts: int, unit: str | None, **options: Path | None
 )
 @_LENGTH_UNIT
 def cap(out: Path, max_length: int, unit: str | None, **options: Path | None) -> None:
-    """Remove pairs that are too long on either side from training text; prints a table of kept and dropped pairs.
+    """Remove pairs that are too long from training text.
+
+    Either side counts. Prints a table of kept and dropped pairs.
 
     \b
-    Example: posnmt condition cap --source train.en --target train.de --max-length 75 --out cap75
+    Example: posnmt condition cap --source train.en --target train.de
+             --max-length 75 --out cap75
     """
     from posnmt.corpora.conditions.length import cap as write_capped
 
@@ -174,9 +189,12 @@ def _by_length(
 @_CONDITION_OUT
 @_PARALLEL_TEXT
 @click.option(
-    "--documents", type=click.Path(path_type=Path), help="file with a document id in the first field of each line"
+    "--documents",
+    type=click.Path(path_type=Path),
+    help="file with a document id in the first field of each line;"
+    " default: the third field of --tsv, or all lines are one document",
 )
-@click.option("--sentences", type=click.IntRange(min=2), default=2, show_default=True, help="pairs to join")
+@click.option("--sentences", type=click.IntRange(min=2), default=2, help="pairs to join")
 @click.option(
     "--source-separator", help="text between source sentences; default: a blank, but nothing in Japanese and Chinese"
 )
@@ -187,16 +205,18 @@ def _by_length(
     "--rest",
     type=click.Choice(["keep", "drop"]),
     default="keep",
-    show_default=True,
     help="what to do with too few sentences at the end of a document: keep them as a shorter group, or drop them",
 )
 def join(
     out: Path, sentences: int, source_separator: str | None, target_separator: str | None, rest: str, **files: Any
 ) -> None:
-    """Join consecutive sentence pairs into lines of several sentences, never across the end of a document.
+    """Join consecutive sentence pairs into longer lines.
+
+    A line never goes across the end of a document.
 
     \b
-    Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined
+    Example: posnmt condition join --source test.en --target test.de
+             --documents test.ids --sentences 2 --out joined
     """
     from posnmt.base.progress import Display
     from posnmt.corpora.conditions.join import join as write_joined
@@ -221,12 +241,15 @@ def join(
     required=True,
     help="share of each sentence's words, 0.1 for 10 %; repeat it for several",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
+@click.option("--seed", type=int, default=1, help="seed of the random numbers")
 def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
-    """Swap a share of each sentence's words in a source text at random, and write a file for each share.
+    """Swap a share of each sentence's words at random.
+
+    Reads a source text, and writes a file for each share.
 
     \b
-    Example: posnmt condition swap --source test.en --share 0.1 --share 0.2 --share 0.3 --out swapped
+    Example: posnmt condition swap --source test.en --share 0.1 --share 0.2
+             --share 0.3 --out swapped
     """
     from posnmt.base.progress import Display
     from posnmt.corpora.conditions.swap import swap as write_swapped

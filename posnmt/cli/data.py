@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.cli.group import COMMAND, NumberRange, language_pair
+from posnmt.cli.group import COMMAND, Group, NumberRange, language_pair
+from posnmt.cli.help import option
 
 if TYPE_CHECKING:
     from posnmt.corpora.spec import Corpus
 
 
-@click.group(context_settings=COMMAND)
+@click.group(cls=Group, heading="Translate", context_settings=COMMAND)
 def data() -> None:
-    """List and fetch public corpora, such as the training and test sets of the papers; clean a training text."""
+    """List, fetch and clean parallel corpora.
+
+    Among them are the training and test sets of the papers.
+    """
 
 
 @data.command("list", context_settings=COMMAND)
 @click.argument("word", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print JSON, with licence, citation and URL")
 def list_corpora(word: str | None, as_json: bool) -> None:
-    """List the corpora of the catalogue, one per line. WORD limits the list to entries that contain it.
+    """List the corpora of the catalogue, one per line.
 
-    WORD is looked up in name, title, language pair and papers. `posnmt data fetch` can also fetch the corpora of
-    sacreBLEU and mtdata by the names that they have there: see docs/data.md.
+    WORD limits the list to entries that contain it. WORD is looked up in name, title, language pair and papers. `posnmt
+    data fetch` can also fetch the corpora of sacreBLEU and mtdata by the names that they have there: see docs/data.md.
 
     \b
     Example: posnmt data list R19
@@ -63,14 +67,14 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     "origin",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="the unpacked distribution of a corpus that needs a licence, such as ASPEC; it is read once",
+    help="the unpacked distribution of a corpus that needs a licence, such as ASPEC; it is read once; default: none",
 )
 def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: Path | None) -> None:
-    """Fetch corpora into the cache, and print the files of each on a line: source TAB target [TAB document ids].
+    """Fetch corpora into the cache, and print their files.
 
-    NAMES are from the catalogue, or like `sacrebleu:wmt20` or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted
-    download is resumed. Corpora in the cache are verified and not fetched again. If one fails, the others are still
-    fetched.
+    Each corpus is a line: source TAB target [TAB document ids]. NAMES are from the catalogue, or like `sacrebleu:wmt20`
+    or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted download is resumed. Corpora in the cache are verified and
+    not fetched again. If one fails, the others are still fetched.
 
     \b
     Example: posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
@@ -102,11 +106,11 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: 
 @click.option("--pair", metavar="SRC-TGT", required=True, help="source and target, such as en-de")
 @click.option("--out", metavar="NAME", required=True, help="the new files are NAME.en and NAME.de")
 def extract(file: Path, pair: str, out: str) -> None:
-    """Write the pairs of a translation memory (TMX, plain, .gz or .xz) to two parallel files, and print their names.
+    """Write the pairs of a translation memory to two files.
 
-    Units without one of the languages are counted and left out, and so is markup inside segments. `pt` takes texts of
-    any region; `pt_BR` takes texts of that region and texts without a region. If a unit has texts of several regions,
-    name a region.
+    FILE is TMX, plain, .gz or .xz. Prints the names of the two parallel files. Units without one of the languages are
+    counted and left out, and so is markup inside segments. `pt` takes texts of any region; `pt_BR` takes texts of that
+    region and texts without a region. If a unit has texts of several regions, name a region.
 
     \b
     Example: posnmt data extract memory.tmx --pair en-de --out memory
@@ -130,79 +134,105 @@ def extract(file: Path, pair: str, out: str) -> None:
 
 
 @data.command(context_settings=COMMAND)
-@click.option(
+@option(
     "--source",
     "sources",
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
     help="source text, plain, .gz or .xz; repeat it for each corpus",
+    heading="Texts",
 )
-@click.option(
+@option(
     "--target",
     "targets",
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
     help="its translation, line by line; repeat it for each corpus",
+    heading="Texts",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the cleaned and dropped pairs")
-@click.option(
-    "--source-language", metavar="CODE", help="language of the source; default: by the files' names, such as train.de"
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="folder for the cleaned and dropped pairs",
+    heading="Texts",
 )
-@click.option("--target-language", metavar="CODE", help="language of the target; default: by the files' names")
-@click.option(
+@option(
+    "--source-language",
+    metavar="CODE",
+    help="language of the source; default: by the files' names, such as train.de",
+    heading="Texts",
+    common=False,
+)
+@option(
+    "--target-language",
+    metavar="CODE",
+    help="language of the target; default: by the files' names",
+    heading="Texts",
+    common=False,
+)
+@option(
     "--keep",
     type=click.Choice(["damaged", "empty", "copies"]),
     multiple=True,
     help="keep pairs with control characters (damaged), with an empty side (empty), or with equal sides (copies);"
-    " repeat it for several; with damaged, NUL and bytes that are not UTF-8 are errors",
+    " repeat it for several; with damaged, NUL and bytes that are not UTF-8 are errors;"
+    " default: keep none",
+    heading="Drop",
 )
-@click.option(
+@option(
     "--min-length",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="fewest characters of a side; 0: no limit",
+    heading="Drop",
+    common=False,
 )
-@click.option(
+@option(
     "--max-length",
     type=click.IntRange(min=0),
     default=2000,
-    show_default=True,
     help="most characters of a side; 0: no limit",
+    heading="Drop",
 )
-@click.option(
+@option(
     "--max-ratio",
     type=NumberRange(min=0),
     default=4.0,
-    show_default=True,
     help="ratio of the sides' lengths in characters at which a pair is dropped; 0: no limit",
+    heading="Drop",
 )
-@click.option(
+@option(
     "--min-script",
     type=NumberRange(0, 1),
     default=0.2,
-    show_default=True,
     help="smallest share of a side's letters in the script of its language, or else in the script of most of its text;"
     " 0: no limit",
+    heading="Drop",
 )
-@click.option(
+@option(
     "--duplicates",
     type=click.Choice(["near", "exact", "keep"]),
     default="near",
-    show_default=True,
     help="which repeated pairs to drop: exact: equal ones; near: also those that differ in blanks, punctuation or case;"
     " keep: none",
+    heading="Drop",
 )
-@click.option(
-    "--one-target", is_flag=True, help="drop pairs whose source stands in an earlier pair with another target"
+@option(
+    "--one-target",
+    is_flag=True,
+    help="drop pairs whose source stands in an earlier pair with another target",
+    heading="Drop",
 )
-@click.option(
+@option(
     "--opusfilter",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="also write a configuration of OpusFilter that does the same cleaning",
+    help="also write a configuration of OpusFilter that does the same cleaning; default: do not",
+    heading="Other programs",
+    common=False,
 )
 def clean(
     sources: tuple[Path, ...],
@@ -214,10 +244,11 @@ def clean(
     opusfilter: Path | None,
     **limits: Any,
 ) -> None:
-    """Drop training pairs that are damaged, copied, repeated, of unlikely lengths, or in another script.
+    """Drop training pairs that are damaged, repeated or unlikely.
 
-    Prints how many pairs were dropped for each reason, and the paths of the two cleaned files. OUT also has the dropped
-    pairs, and dropped.tsv with file, line, reason and detail of each. Several corpora are cleaned as one text.
+    Copied pairs, pairs of unlikely lengths, and pairs in another script are dropped too. Prints how many pairs were
+    dropped for each reason, and the paths of the two cleaned files. OUT also has the dropped pairs, and dropped.tsv
+    with file, line, reason and detail of each. Several corpora are cleaned as one text.
 
     \b
     Example: posnmt data clean --source crawl.en.gz --target crawl.de.gz --out cleaned

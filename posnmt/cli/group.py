@@ -16,8 +16,11 @@ import click
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
+from posnmt.cli import help as help_
+from posnmt.cli.help import Command, option
 
-COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
+"""Settings of the context of every command."""
 
 
 @contextmanager
@@ -51,21 +54,24 @@ def _allow(context: click.Context, option: click.Parameter, allowed: bool) -> No
     context.with_resource(plugins.allowing(allowed))
 
 
-allow_plugins = click.option(
+allow_plugins = option(
     "--allow-plugins",
     is_flag=True,
     expose_value=False,
     callback=_allow,
     help="import the classes that a run's config names by module:Class (only for a run that you trust)",
+    heading="Model",
+    common=False,
 )
 """The option of commands that open a run."""
 
-choose_checkpoint = click.option(
+choose_checkpoint = option(
     "--checkpoint",
     type=click.Choice(["model", "best", "average", "last"]),
     default="model",
-    show_default=True,
     help="weights of the run; model: the better of best and average on dev",
+    heading="Model",
+    common=False,
 )
 """The option of commands that read a run's weights."""
 
@@ -142,12 +148,14 @@ LESS_MEMORY = {
 """Command → advice on how it can use less memory."""
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A group of commands. User errors are printed as `error: …` with exit status 2; an interruption exits with 130.
 
     Args:
         lazy: commands that are imported when they are first used: name → `module:object`, in the order of the help.
     """
+
+    command_class = Command
 
     def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -213,6 +221,16 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, in the order of their definition."""
         return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings, and the options."""
+        found = help_.commands(self, ctx)
+        width = formatter.width - 6 - max(len(name) for rows in found.values() for name, _ in rows)
+        summaries = {
+            heading: [(name, each.get_short_help_str(width)) for name, each in rows] for heading, rows in found.items()
+        }
+        help_.write_rows(formatter, summaries)
+        super().format_options(ctx, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command by its name."""

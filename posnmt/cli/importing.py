@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 OUT = click.option("--out", type=click.Path(path_type=Path), required=True, help="a new run folder")
 
 
-@click.group("import", cls=Group, context_settings=COMMAND)
+@click.group("import", cls=Group, heading="Share", context_settings=COMMAND)
 def import_() -> None:
-    """Turn another toolkit's checkpoint into a run for `translate`, `score`, `show`, `export` and `train --init`.
+    """Turn another toolkit's checkpoint into a run.
+
+    It is a run for `translate`, `score`, `show`, `export` and `train --init`.
 
     \b
     Example: posnmt import marian-hf opus-mt-en-de --out runs/opus
@@ -32,7 +34,9 @@ def import_() -> None:
     "--languages", metavar="SRC-TGT", help="source and target, such as en-de; default: those that FOLDER names"
 )
 def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
-    """Import a Marian model in the format of Hugging Face Transformers (MarianMTModel, OPUS-MT); print the run's path.
+    """Import a Marian model of Hugging Face, such as OPUS-MT.
+
+    It is in the format of Transformers' MarianMTModel. Prints the run's path.
 
     FOLDER has config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and vocab.json. The package
     transformers need not be installed.
@@ -53,10 +57,19 @@ def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
 @click.option(
     "--subwords",
     metavar="FILE|none",
-    help="the SentencePiece model of both sides; none: text is already split into tokens separated by blanks",
+    help="the SentencePiece model of both sides; none: text is already split into tokens separated by blanks;"
+    " needed, unless each side has its own",
 )
-@click.option("--source-subwords", type=click.Path(path_type=Path), help="the SentencePiece model of the source alone")
-@click.option("--target-subwords", type=click.Path(path_type=Path), help="the SentencePiece model of the target alone")
+@click.option(
+    "--source-subwords",
+    type=click.Path(path_type=Path),
+    help="the SentencePiece model of the source alone; default: --subwords",
+)
+@click.option(
+    "--target-subwords",
+    type=click.Path(path_type=Path),
+    help="the SentencePiece model of the target alone; default: --subwords",
+)
 def opennmt_py(
     checkpoint: Path,
     out: Path,
@@ -71,7 +84,8 @@ def opennmt_py(
     weights are in a .safetensors file, keep both files in one folder. OpenNMT-py need not be installed.
 
     \b
-    Example: posnmt import opennmt-py model_step_1000.pt --subwords spm.model --languages en-de --out runs/onmt
+    Example: posnmt import opennmt-py model_step_1000.pt --subwords spm.model
+             --languages en-de --out runs/onmt
     """
     with loading():
         from posnmt.deploy.importing.opennmt import read

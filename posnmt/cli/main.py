@@ -21,25 +21,26 @@ from posnmt.base.extras import requires
 from posnmt.base.parallel.cores import ENVIRONMENT
 from posnmt.base.version import __version__
 from posnmt.cli.group import COMMAND, Group, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
+from posnmt.cli.help import Command, option
 from posnmt.run.options import HINTS, SETS, TrainOptions
 
 COMMANDS = {
     "demo": "posnmt.cli.main:demo",
-    "systems": "posnmt.cli.main:systems",
-    "prepare": "posnmt.cli.main:prepare",
     "train": "posnmt.cli.main:train",
     "translate": "posnmt.cli.translate:translate",
-    "score": "posnmt.cli.translate:score",
-    "export": "posnmt.cli.main:export",
-    "analyse": "posnmt.cli.analyse:analyse",
-    "condition": "posnmt.cli.condition:condition",
+    "prepare": "posnmt.cli.main:prepare",
     "data": "posnmt.cli.data:data",
-    "import": "posnmt.cli.importing:import_",
+    "analyse": "posnmt.cli.analyse:analyse",
+    "score": "posnmt.cli.translate:score",
     "metrics": "posnmt.cli.metrics:metrics",
-    "new": "posnmt.cli.new:new",
-    "serve": "posnmt.cli.serve:serve",
     "show": "posnmt.cli.show:show",
     "study": "posnmt.cli.study:study",
+    "condition": "posnmt.cli.condition:condition",
+    "systems": "posnmt.cli.main:systems",
+    "new": "posnmt.cli.new:new",
+    "export": "posnmt.cli.main:export",
+    "import": "posnmt.cli.importing:import_",
+    "serve": "posnmt.cli.serve:serve",
 }
 """Command → its function as `module:object`, which is imported when the command is first used."""
 
@@ -47,27 +48,29 @@ COMMANDS = {
 @click.group(cls=Group, lazy=COMMANDS, context_settings=COMMAND)
 @click.version_option(__version__, prog_name="posnmt")
 def main() -> None:
-    """Neural machine translation with exchangeable position schemes.
+    """Train, use and compare Transformer translators with interchangeable position schemes.
+
+    Two files are enough: train.en with a sentence on each line, and train.de with their translations.
 
     \b
-    posnmt demo                                   an end-to-end example on a built-in language pair
-    posnmt train CONFIG --out runs/mine           train a model
-    posnmt translate runs/mine --input text.en    translate line by line
+    posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
+    posnmt translate runs/mine --input test.en --output test.out
+    posnmt analyse --run runs/mine --source test.en --reference test.de
+        --output mine=test.out --output other=other.out
     """
     os.environ.update({**ENVIRONMENT, **os.environ})
 
 
-@click.command(context_settings=COMMAND)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
-@click.option(
-    "--updates", type=click.IntRange(min=1), default=700, show_default=True, help="number of updates of each training"
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="seed of the random numbers")
+@click.command(cls=Command, heading="Translate", context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), help="folder")
+@click.option("--updates", type=click.IntRange(min=1), default=700, help="number of updates of each training")
+@click.option("--seed", type=int, default=1, help="seed of the random numbers")
 def demo(out: Path, updates: int, seed: int) -> None:
-    """Run an end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
+    """Train and compare two systems, in under 5 minutes on 2 cores.
 
-    Generates a corpus of short sentences, and trains a system with absolute and one with relative positions on it.
-    Translates sentences up to three times as long, writes a report, and prints the report's path.
+    Generates a corpus of short sentences in the built-in language pair, and trains a system with absolute and one with
+    relative positions on it. Translates sentences up to three times as long, writes a report, and prints the report's
+    path.
 
     \b
     Example: posnmt demo --out demo
@@ -82,20 +85,18 @@ def demo(out: Path, updates: int, seed: int) -> None:
     click.echo(str(page))
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Research", context_settings=COMMAND)
 @click.argument("system", required=False)
 @click.option(
     "--vocabulary",
     type=click.IntRange(min=5),
     default=16004,
-    show_default=True,
     help="entries per side, including special symbols",
 )
 @click.option(
     "--size",
     type=click.Choice(["tiny", "small", "base", "big"]),
     default="base",
-    show_default=True,
     help="of the model",
 )
 @click.option(
@@ -140,12 +141,14 @@ def _part(part: dict[str, Any]) -> str:
     return "\n".join([f"{part['kind']} {part['name']}{origin}: {part['about']}", *options])
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Translate", context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides CONFIG")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides CONFIG; default: none"
+)
 @click.option(
     "--check",
     is_flag=True,
@@ -187,20 +190,33 @@ def train_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, sets in reversed(SETS.items()):
         kind = NumberRange(min=0, min_open=True) if float in get_args(get_args(HINTS[name])[0]) else None
         flag = f"--{name.replace('_', '-')}"
-        command = click.option(flag, name, type=kind, metavar=sets.metavar, help=sets.help)(command)
+        place = {"heading": sets.heading, "common": sets.common}
+        command = option(flag, name, type=kind, metavar=sets.metavar, help=sets.help, **place)(command)
     return command
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Translate", context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @train_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="run folder; default: runs/NAME for NAME.yaml, or runs/mine",
+    heading="Run",
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides CONFIG")
-@click.option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped")
+@option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="a setting that overrides CONFIG; default: none",
+    heading="Settings",
+)
+@option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped", heading="Run")
 @allow_plugins
-@click.option("--schema", is_flag=True, help="only print the JSON Schema of a config, for editors")
+@option(
+    "--schema", is_flag=True, help="only print the JSON Schema of a config, for editors", heading="Run", common=False
+)
 def train(
     config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **options: Any
 ) -> None:
@@ -214,8 +230,9 @@ def train(
 
     \b
     Example: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
-    Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
-    Example: posnmt train --init runs/mine --source new.en --target new.de --minutes 10 --out runs/new
+    Example: posnmt train configs/multi30k-en-de.yaml --set model.system=relative
+    Example: posnmt train --init runs/mine --source new.en --target new.de
+             --minutes 10 --out runs/new
     """
     if schema:
         from posnmt.run.resolve import json_schema
@@ -241,39 +258,51 @@ def train(
         suggest(after_training(run))
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Share", context_settings=COMMAND)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
+@option(
     "--format",
     "kind",
     type=click.Choice(["ctranslate2", "huggingface", "argos"]),
     required=True,
     help="the program that will read the model",
+    heading="Output",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a new file NAME.argosmodel"
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="a new folder; argos: a new file NAME.argosmodel",
+    heading="Output",
 )
 @choose_checkpoint
-@click.option("--languages", metavar="SRC-TGT", help="argos: source and target, such as en-de; default: as in the run")
-@click.option(
+@option(
+    "--languages",
+    metavar="SRC-TGT",
+    help="argos: source and target, such as en-de; default: as in the run",
+    heading="Output",
+)
+@option(
     "--positions",
     type=click.IntRange(min=2),
     default=2048,
-    show_default=True,
     help="ctranslate2, argos: longest text, in tokens, that tables of positions are written for",
+    heading="Output",
 )
-@click.option(
+@option(
     "--precision",
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
-    show_default=True,
     help="ctranslate2, argos: precision of the weights; fp32 weights can still be loaded as int8",
+    heading="Output",
 )
 @allow_plugins
 def export(
     run: Path, kind: str, out: Path, checkpoint: str, languages: str | None, positions: int, precision: str
 ) -> None:
-    """Write a run's model for another program, check that it computes the same there, and print the folder's path.
+    """Write a run's model for another program, and check it there.
+
+    Both must compute the same. Prints the folder's path.
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): fast translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install

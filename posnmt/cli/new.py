@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from posnmt.base.errors import UserError
-from posnmt.cli.group import COMMAND
+from posnmt.cli.group import COMMAND, Group
 
 SCHEME = '''"""A bias for nearness with a trained width for each head: e_ij = q_i k_j - (j - i)^2 / (2 s_h^2)."""
 
@@ -74,7 +74,7 @@ if __name__ == "__main__":
 '''
 
 
-@click.group(context_settings=COMMAND)
+@click.group(cls=Group, heading="Research", context_settings=COMMAND)
 def new() -> None:
     """Write the first files of a plug-in: working code and its test.
 
@@ -87,7 +87,9 @@ def new() -> None:
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(), help="folder; default: the current one")
 def scheme(name: str, out: Path) -> None:
-    """Write a working position scheme, NAME.py, and its test, test_NAME.py. No file is overwritten.
+    """Write a working position scheme and its test.
+
+    The files are NAME.py and test_NAME.py. No file is overwritten.
 
     \b
     Example: posnmt new scheme nearness --out schemes

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import click
-
 from posnmt.cli.group import NumberRange
+from posnmt.cli.help import option
 
-_POSITIONS = click.option(
+_POSITIONS = option(
     "--positions",
     multiple=True,
     metavar="CHANGE=VALUE",
     help="a change of positions for texts longer than those of training (docs/long.md): interpolate=2, ntk=2, yarn=2,"
-    " clip=16, group=4, temperature=log; repeated, or several with commas",
+    " clip=16, group=4, temperature=log; repeated, or several with commas; default: the run's config",
+    heading="Model",
+    common=False,
 )
-_INTERPOLATE = click.option(
+_INTERPOLATE = option(
     "--interpolate",
     type=NumberRange(min=0, min_open=True),
     metavar="FACTOR",
-    help="the same as --positions interpolate=FACTOR",
+    help="the same as --positions interpolate=FACTOR; default: the run's config",
+    heading="Model",
+    common=False,
 )
 
 

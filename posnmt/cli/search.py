@@ -11,12 +11,13 @@ import click
 
 from posnmt.base.errors import UserError
 from posnmt.cli.group import NumberRange
+from posnmt.cli.help import Command, Option
 
 if TYPE_CHECKING:
-    from posnmt.config.marks import Option
+    from posnmt.config import marks
 
 
-class SearchCommand(click.Command):
+class SearchCommand(Command):
     """A command with search options.
 
     They are made when they are first used, because the schema takes long to import and `posnmt --help` does not need
@@ -54,8 +55,13 @@ def search_options(mark: str) -> list[click.Parameter]:
     return [option for each in options for option in (_section_options(each) if each.on.flag else [_option(each)])]
 
 
-def _option(option: Option, help_: str = "{}; default: the run's config") -> click.Parameter:
-    """An option of the command line; `help_` is the form of its help, around the description."""
+def _option(option: marks.Option, of: marks.On | None = None, help_: str = "{}; default: the run's config") -> Option:
+    """An option of the command line.
+
+    Args:
+        of: the mark that says where the help lists it, if not its own.
+        help_: the form of its help, around the description.
+    """
     from posnmt.config.marks import kind
 
     flag = _flag(option.name)
@@ -65,14 +71,18 @@ def _option(option: Option, help_: str = "{}; default: the run's config") -> cli
     about = re.sub(r"\b[a-z]+_[a-z_]+\b", lambda name: _flag(name[0]), "; ".join(text))  # names of other options
     settings = _value(option)
     name = f"{flag}/--no-{flag[2:]}" if settings.get("type") is bool else flag
-    return click.Option([name, option.name], default=None, help=help_.format(about), **settings)
+    return Option([name, option.name], default=None, help=help_.format(about), **_place(of or option.on), **settings)
+
+
+def _place(on: marks.On) -> dict[str, Any]:
+    return {"heading": on.heading, "common": on.common}
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _value(option: Option) -> dict[str, Any]:
+def _value(option: marks.Option) -> dict[str, Any]:
     """Arguments of `click.Option` for the values of an option. A list is given as a file with one text per line."""
     from posnmt.config.marks import kind
 
@@ -93,14 +103,14 @@ def _value(option: Option) -> dict[str, Any]:
     return {"type": number}
 
 
-def _section_options(option: Option) -> Iterator[click.Parameter]:
+def _section_options(option: marks.Option) -> Iterator[Option]:
     """The flag that turns a section on, and an option for each of its settings."""
     from posnmt.config.marks import kind, offered
 
     flag = option.on.flag
-    yield click.Option([flag, option.name], is_flag=True, default=None, help=option.about)
+    yield Option([flag, option.name], is_flag=True, default=None, help=option.about, **_place(option.on))
     for each in offered(kind(option.field).types[0]):
-        yield _option(each, f"with {flag}: {{}}; default: {each.field.default:g}")
+        yield _option(each, option.on, f"with {flag}: {{}}; default: {each.field.default:g}")
 
 
 def chosen_search(options: dict[str, Any], mark: str = "cli") -> dict[str, Any]:

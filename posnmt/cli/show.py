@@ -8,42 +8,46 @@ import click
 
 from posnmt.base.extras import requires
 from posnmt.cli.group import COMMAND, allow_plugins, loading
+from posnmt.cli.help import Command, option
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Compare", context_settings=COMMAND)
 @click.argument("runs", metavar="[NAME=]RUN...", nargs=-1, required=True)
-@click.option(
+@option(
     "--source",
     type=click.Path(path_type=Path),
     help="source lines to show (plain, .gz, .xz); default: the dev pairs of the first run",
+    heading="Files",
 )
-@click.option(
+@option(
     "--target",
     type=click.Path(path_type=Path),
     help="their translations, line by line; default with --source: each model's own translations",
+    heading="Files",
 )
-@click.option(
+@option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("show"),
-    show_default=True,
     help="folder for report.html and figures",
+    heading="Files",
 )
-@click.option(
-    "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="most lines that means are taken over"
+@option(
+    "--lines", type=click.IntRange(min=1), default=50, help="most lines that means are taken over", heading="Drawing"
 )
-@click.option(
+@option(
     "--sentences",
     type=click.IntRange(min=0),
     default=1,
-    show_default=True,
     help="number of lines that are drawn with their words",
+    heading="Drawing",
 )
-@click.option(
+@option(
     "--length",
     type=click.IntRange(2, 1024),
     metavar="N",
     help="number of positions and distances to draw; default: twice the longest training sentence, 32 to 256",
+    heading="Drawing",
 )
 @allow_plugins
 def show(
@@ -55,7 +59,9 @@ def show(
     sentences: int,
     length: int | None,
 ) -> None:
-    """Draw what the position schemes of trained models do, and print the path of the page.
+    """Draw what the position schemes of trained models do.
+
+    Writes a page, and prints its path.
 
     The page has whatever the models allow: attention of each head with words and by distance, the terms that positions
     add to the logits, similarity of position vectors, penalties of reordering embeddings, the reach of a moved word in
@@ -63,7 +69,8 @@ def show(
     marked. Several runs are drawn side by side, on the same lines.
 
     \b
-    Example: posnmt show runs/absolute runs/relative --source test.en --target test.de --out show
+    Example: posnmt show runs/absolute runs/relative --source test.en
+             --target test.de --out show
     """
     requires("analyse", "train")  # the dev text and the lengths of training are in a store
     with loading():

@@ -11,7 +11,7 @@ import click
 
 from posnmt.base.errors import UserError
 from posnmt.base.extras import requires
-from posnmt.cli.group import COMMAND, NumberRange
+from posnmt.cli.group import COMMAND, Group, NumberRange
 
 if TYPE_CHECKING:
     from posnmt.study.plan import Plan
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 SCALES = click.Choice(["smoke", "small", "paper"])
 
 
-@click.group(context_settings=COMMAND)
+@click.group(cls=Group, heading="Research", context_settings=COMMAND)
 def study() -> None:
-    """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
+    """Run a paper's experiments, or your own, and write a report.
+
+    One command trains and compares many systems.
 
     RECIPE is neishi2019, neishi2019-aspec, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019a-aspec, chen2019b,
     clip-by-cap, schemes, schemes-enja, natural, choose, one of an installed package, or a file of your own.
@@ -36,17 +38,26 @@ def _options(command: Any) -> Any:
     options = (
         click.argument("recipe"),
         click.option("--scale", type=SCALES, required=True, help="smoke: minutes; small: hours on a CPU; paper: a GPU"),
-        click.option("--data", type=click.Path(path_type=Path), help="folder of the recipe's files"),
+        click.option(
+            "--data",
+            type=click.Path(path_type=Path),
+            help="folder of the recipe's files; needed, unless the recipe fetches or makes all of them",
+        ),
         click.option("--out", type=click.Path(path_type=Path), required=True, help="the study's folder"),
         click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that overrides the recipe"
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="a setting that overrides the recipe; default: none",
         ),
         click.option(
             "--sweep",
             "sweeps",
             multiple=True,
             metavar="KEY=VALUES",
-            help="vary a setting, such as relative.distance=2,4,8, in all systems of the recipe that have it",
+            help="vary a setting, such as relative.distance=2,4,8, in all systems of the recipe that have it;"
+            " default: none",
         ),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
@@ -54,7 +65,9 @@ def _options(command: Any) -> Any:
 
 @study.command("list", context_settings=COMMAND)
 def recipes() -> None:
-    """List the recipes of posnmt and of installed packages with their paths. Copy one to make your own.
+    """List the recipes with their paths. Copy one to make your own.
+
+    The recipes are those of posnmt and of installed packages.
 
     \b
     Example: posnmt study list
@@ -72,11 +85,12 @@ def recipes() -> None:
 
 @study.command(context_settings=COMMAND)
 @_options
-@click.option("--calibrate/--no-calibrate", default=True, show_default=True, help="time the systems on this machine")
+@click.option("--calibrate/--no-calibrate", default=True, help="time the systems on this machine")
 @click.option(
     "--speed",
     type=NumberRange(min=0, min_open=True),
-    help="target tokens per second of one core, from which to estimate the hours without timing anything",
+    help="target tokens per second of one core, from which to estimate the hours without timing anything; default: see"
+    " --calibrate",
 )
 def plan(
     recipe: str,
@@ -88,7 +102,9 @@ def plan(
     calibrate: bool,
     speed: float | None,
 ) -> None:
-    """Show which steps are done and which would run, the estimated hours and disk space, and each claim's power.
+    """Show which steps are done, and what the others would take.
+
+    Also shows the estimated hours and disk space, and each claim's power.
 
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
@@ -111,7 +127,6 @@ def plan(
     "--executor",
     type=click.Choice(["local", "slurm", "submitit-local"]),
     default="local",
-    show_default=True,
     help="where steps run; submitit-local: on this machine, in the way of Slurm",
 )
 @click.option(
@@ -119,20 +134,22 @@ def plan(
     type=click.IntRange(min=1),
     help="most steps at a time; default: as many as cores or GPUs allow; Slurm: 50",
 )
-@click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
+@click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, help="steps that share a GPU")
 @click.option(
     "--only",
     multiple=True,
     metavar="PATTERN",
-    help="only steps that match, such as train/relative/*, and the steps that they need",
+    help="only steps that match, such as train/relative/*, and the steps that they need; default: all steps",
 )
 @click.option(
-    "--minutes", type=NumberRange(min=0, min_open=True), help="stop after this time; run the command again to continue"
+    "--minutes",
+    type=NumberRange(min=0, min_open=True),
+    help="stop after this time; run the command again to continue; default: when all is done",
 )
 @click.option(
     "--adopt",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="a copy that `study publish` wrote; steps that are finished there are not run again",
+    help="a copy that `study publish` wrote; steps that are finished there are not run again; default: none",
 )
 def run(
     recipe: str,
@@ -148,10 +165,10 @@ def run(
     minutes: float | None,
     adopt: Path | None,
 ) -> None:
-    """Run all unfinished steps, write the report, and print its path. You can interrupt and repeat it at any time.
+    """Run all unfinished steps, write the report, and print its path.
 
-    If a step fails, it is reported, the steps that do not need it still run, and the exit status is 1. If a test text
-    cannot be fetched or made, nothing is trained.
+    You can interrupt and repeat it at any time. If a step fails, it is reported, the steps that do not need it still
+    run, and the exit status is 1. If a test text cannot be fetched or made, nothing is trained.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -176,7 +193,7 @@ _FOLDER = click.option("--out", type=click.Path(path_type=Path), required=True, 
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="fail if the study has another scale")
+@click.option("--scale", type=SCALES, help="fail if the study has another scale; default: any scale")
 @_FOLDER
 def status(recipe: str | None, scale: str | None, out: Path) -> None:
     """Show the progress of a study, step by step.
@@ -191,7 +208,7 @@ def status(recipe: str | None, scale: str | None, out: Path) -> None:
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="fail if the study has another scale")
+@click.option("--scale", type=SCALES, help="fail if the study has another scale; default: any scale")
 @_FOLDER
 def report(recipe: str | None, scale: str | None, out: Path) -> None:
     """Write the report of all finished steps, and print its path.
@@ -227,11 +244,11 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     help="copy the translations of this number of seeds only, to save space; default: all",
 )
 def publish(out: Path, to: Path, translations: int | None) -> None:
-    """Copy the finished part of a study for publication, and print the path of the copy's README.
+    """Copy the finished part of a study for publication.
 
-    The copy has the report without sentences, all results as CSV, the recipe, and the configuration, record and
-    translations of each training. It has no weights, no corpora and no paths of this machine. While the study goes on,
-    repeat the command to update the copy.
+    Prints the path of the copy's README. The copy has the report without sentences, all results as CSV, the recipe, and
+    the configuration, record and translations of each training. It has no weights, no corpora and no paths of this
+    machine. While the study goes on, repeat the command to update the copy.
 
     \b
     Example: posnmt study publish --out study --to results/neishi2019

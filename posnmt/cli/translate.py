@@ -9,81 +9,111 @@ import click
 
 from posnmt.base.errors import UserError
 from posnmt.cli.group import COMMAND, allow_plugins, choose_checkpoint, language_pair, loading
+from posnmt.cli.help import Command, option
 from posnmt.cli.positions import chosen_positions, positions_options
 from posnmt.cli.search import SearchCommand, chosen_search
 from posnmt.deploy.documents.formats import FORMATS, format_of, refuse_output_format
 from posnmt.translate.engines import ENGINES, choose
 
-_TO = click.option(
+_TO = option(
     "--to",
     metavar="LANGUAGE",
-    help="target language of a multilingual model: the language's mark is put before each line",
+    help="target language of a multilingual model: the language's mark is put before each line; default: none",
+    heading="Model",
+    common=False,
 )
 
 
-@click.command(cls=SearchCommand, mark="cli", before="nbest", context_settings=COMMAND)
+@click.command(cls=SearchCommand, mark="cli", before="nbest", heading="Translate", context_settings=COMMAND)
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option(
+@option(
     "--input",
     "source",
     type=click.Path(path_type=Path),
     help="text, one sentence a line (plain, .gz, .xz); default: standard input",
+    heading="Files",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output")
-@click.option(
-    "--force", is_flag=True, help="replace an existing --output, and discard a partial one that --resume would continue"
+@option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output", heading="Files")
+@option(
+    "--force",
+    is_flag=True,
+    help="replace an existing --output, and discard a partial one that --resume would continue",
+    heading="Files",
+    common=False,
 )
-@click.option("--resume", is_flag=True, help="continue a partial --output; use the same settings as before")
-@click.option(
+@option(
+    "--resume",
+    is_flag=True,
+    help="continue a partial --output, after an interruption or a kill; use the same settings as before",
+    heading="Files",
+)
+@option(
     "--nbest",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
-    help="translations per line; at most --beam, unless --sample",
+    help="translations per line, each on a line `number TAB score TAB text` (an empty line has no score); at most"
+    " --beam, unless --sample",
+    heading="Search",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True,
+@option(
+    "--format", "form", type=click.Choice(["text", "jsonl"]), default="text",
     help="jsonl: one line of JSON for each line of --input, with scores",
-)  # fmt: skip
-@click.option(
+ heading="Files")  # fmt: skip
+@option(
     "--documents",
     type=click.Path(path_type=Path),
-    help="with --join: a file with a document id for each line of --input; lines of different documents are not joined",
+    help="with --join: a file with a document id for each line of --input; lines of different documents are not joined;"
+    " default: blank lines alone end a document",
+    heading="Files",
+    common=False,
 )
-@click.option(
+@option(
     "--prefix",
     type=click.Path(path_type=Path),
-    help="a file with the beginning of each translation, one per line of --input; an empty line: no given beginning",
+    help="a file with the beginning of each translation, one per line of --input; an empty line: no given beginning;"
+    " default: none",
+    heading="Text",
+    common=False,
 )
-@click.option(
+@option(
     "--terms",
     type=click.Path(path_type=Path),
     help="a glossary with lines `source term TAB target term`: if a line has the source term, its translation gets the"
-    " target term",
+    " target term; default: none",
+    heading="Text",
 )
-@click.option(
+@option(
     "--alignments",
     is_flag=True,
     help="align the words of each translation with those of its line, by attention: a tab and links such as 0-0 1-2"
     " follow the text; Transformers only",
+    heading="Search",
+    common=False,
 )
 @choose_checkpoint
 @positions_options
-@click.option(
+@option(
     "--document",
     type=click.Choice(["lines", *FORMATS]),
     help="format of --input and --output; lines: one sentence per line; text: one paragraph per line; wrapped: blank"
     " lines separate paragraphs; default: by the ending of --input, else lines",
+    heading="Files",
+    common=False,
 )
-@click.option(
-    "--languages", metavar="SRC-TGT", help="languages of a document, such as en-de; default: those of the run"
+@option(
+    "--languages",
+    metavar="SRC-TGT",
+    help="languages of a document, such as en-de; default: those of the run",
+    heading="Files",
+    common=False,
 )
 @_TO
-@click.option(
+@option(
     "--engine",
     type=click.Choice(list(ENGINES)),
     help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
     " ctranslate2 for an exported model",
+    heading="Model",
 )
 @allow_plugins
 def translate(
@@ -109,9 +139,8 @@ def translate(
 ) -> None:
     """Translate text line by line, in order. Several RUNS are an ensemble. A folder of `posnmt export` works as well.
 
-    An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
-    text`; for an empty line, score and text are empty. Lines may have any length. Outputs that reach the output limit
-    or repeat themselves are reported. --resume continues a translation into a file that was interrupted or killed.
+    An empty line gives an empty line. Lines may have any length. Outputs that reach the output limit or repeat
+    themselves are reported.
 
     The translation of a document (TMX, XLIFF, HTML, Markdown, PO, JSON, subtitles, paragraphs) has the structure of the
     original; parts that stay untranslated are counted and named.
@@ -163,40 +192,54 @@ def _names(given: dict[str, Any]) -> list[str]:
     return [name for name, value in given.items() if value]
 
 
-@click.command(context_settings=COMMAND)
+@click.command(cls=Command, heading="Compare", context_settings=COMMAND)
 @click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
-@click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
-@click.option(
+@option("--source", type=click.Path(path_type=Path), required=True, help="source text", heading="Files")
+@option(
+    "--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line", heading="Files"
+)
+@option(
     "--by-position",
     is_flag=True,
     help="losses of the target's subwords by position and length, of one or several runs, with intervals",
+    heading="By position",
 )
-@click.option(
+@option(
     "--documents",
     type=click.Path(path_type=Path),
     help="with --by-position: a file with a document id for each line; default: every 20 lines are a document",
+    heading="By position",
+    common=False,
 )
-@click.option(
+@option(
     "--out",
     type=click.Path(path_type=Path),
-    help="with --by-position: a new folder for the page, the figures, the table and the losses of all subwords (.npz)",
+    help="with --by-position: a new folder for the page, the figures, the table and the losses of all subwords (.npz);"
+    " default: print a table",
+    heading="By position",
 )
-@click.option(
+@option(
     "--baseline",
     metavar="SYSTEM",
     help="with --by-position: the system that others are compared with; default: the system of the first run",
+    heading="By position",
+    common=False,
 )
-@click.option(
+@option(
     "--swap",
     is_flag=True,
     help="with --by-position: also score each sentence after a short and after a long sentence of its document",
+    heading="By position",
+    common=False,
 )
-@click.option(
+@option(
     "--shift",
     type=click.IntRange(1, 10_000),
     metavar="K",
-    help="with --by-position: also score with positions that begin at K, on the source, the target, and both",
+    help="with --by-position: also score with positions that begin at K, on the source, the target, and both;"
+    " default: do not",
+    heading="By position",
+    common=False,
 )
 @choose_checkpoint
 @positions_options
@@ -205,7 +248,9 @@ def _names(given: dict[str, Any]) -> list[str]:
 def score(
     runs: tuple[Path, ...], by_position: bool, interpolate: float | None, positions: tuple[str, ...], **options: Any
 ) -> None:
-    """Print the natural log-probability of each target line given its source line, computed in one forward pass.
+    """Print the log-probability of each target line.
+
+    It is the natural logarithm, given the source line, and is computed in one forward pass.
 
     With --by-position, compare runs by their losses on the target's subwords, each given the source and the correct
     prefix. Losses are shown by position and by source length, with intervals over documents and seeds. The command

@@ -55,6 +55,8 @@ class On:
         speed: whether it changes nothing but speed and rounding.
         also: values that only some engines take, not configurations → their description.
         flag: for a section that may be None: the option that turns it on. Its settings are options beside it.
+        heading: under which the help of a command lists it.
+        common: whether `--help` lists it; `--help-all` lists every option.
     """
 
     cli: bool = True
@@ -63,6 +65,8 @@ class On:
     speed: bool = False
     also: Mapping[str, str] = field(default_factory=dict)
     flag: str = ""
+    heading: str = "Search"
+    common: bool = False
 
 
 class Option(NamedTuple):

@@ -643,7 +643,7 @@ class Decode(Section):
 
     # The options of commands, of the server and of Python are made from these fields; see CONTRIBUTING.md.
 
-    beam: Annotated[Size, On(server=True)] = Field(4, description="hypotheses kept; 1 is greedy search")
+    beam: Annotated[Size, On(server=True, common=True)] = Field(4, description="hypotheses kept; 1 is greedy search")
     length_penalty: float = Field(1.0, ge=0, le=10, description="a: hypotheses rank by log-probability / length^a")
     coverage_penalty: float = Field(
         0.0,
@@ -655,12 +655,12 @@ class Decode(Section):
         2.0, gt=0, description="longest output = max_ratio x source length + max_extra, in subwords"
     )
     max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
-    max_source: Annotated[Positive | None, On(python="")] = Field(
+    max_source: Annotated[Positive | None, On(python="", heading="Text")] = Field(
         None,
         description="refuse lines of more subwords, whose time grows with the square of their length; none: translate "
         "any line",
     )
-    split: Annotated[Split, On(server=True)] = Field(
+    split: Annotated[Split, On(server=True, heading="Text")] = Field(
         "as-trained",
         description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
         "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
@@ -668,21 +668,21 @@ class Decode(Section):
         "several sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at "
         "least 25 % of the training lines had; off: none",
     )
-    complete: Annotated[Complete, On(server=True)] = Field(
+    complete: Annotated[Complete, On(server=True, heading="Text")] = Field(
         "as-trained",
         description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
         "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
         "as-trained: mend, or warn with split off; off: nothing, and only empty translations are reported",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
-    protect: Literal["auto", "off"] | list[str] = Field(
+    protect: Annotated[Literal["auto", "off"] | list[str], On(heading="Text")] = Field(
         "auto",
         description="what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up, "
         "addresses, paths, code in back quotes, and words with characters that the vocabulary lacks; lines without "
         "letters are not translated; a list of regular expressions: what they match too; off: nothing",
     )
     allow_unk: bool = Field(False, description="whether translations may contain unknown characters, written as ⁇")
-    join: int = Field(
+    join: Annotated[int, On(heading="Text")] = Field(
         1,
         ge=1,
         le=1000,
@@ -692,7 +692,7 @@ class Decode(Section):
     positions: Annotated[Positions, On(cli=False, python="load")] = Field(  # its options are in posnmt.cli.positions
         Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
     )
-    sampling: Annotated[Sampling | None, On(flag="--sample")] = Field(
+    sampling: Annotated[Sampling | None, On(flag="--sample", heading="Sampling")] = Field(
         None,
         description="draw translations at random from the model's probabilities instead of searching for the most "
         "probable",
@@ -703,16 +703,17 @@ class Decode(Section):
         description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
         "0: the most probable",
     )
-    batch: Annotated[Positive, On(speed=True)] = Field(
+    batch: Annotated[Positive, On(speed=True, heading="Speed")] = Field(
         4096, description="most padded source tokens x beam of a batch; affects speed only"
     )
     precision: Annotated[
-        Literal["fp32", "bf16"], On(python="load", server=True, also={"int8": "likewise, with CTranslate2 alone"})
+        Literal["fp32", "bf16"],
+        On(python="load", server=True, heading="Speed", also={"int8": "likewise, with CTranslate2 alone"}),
     ] = Field(
         "fp32",
         description="of matrix products in translation; bf16 is faster on hardware that supports it, and less exact",
     )
-    cuda_graphs: Annotated[bool, On(python="load", speed=True)] = Field(
+    cuda_graphs: Annotated[bool, On(python="load", speed=True, heading="Speed")] = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
     )
 

@@ -18,11 +18,15 @@ class Sets:
         key: the dotted key in the configuration.
         help: of the option.
         metavar: the placeholder for its value in the help.
+        heading: under which the help lists it.
+        common: whether `--help` lists it; `--help-all` lists every option.
     """
 
     key: str
     help: str
     metavar: str | None = None
+    heading: str = "Text"
+    common: bool = True
 
 
 class InFolder(Protocol):
@@ -41,20 +45,35 @@ class TrainOptions(TypedDict, total=False):
         str | Path | None,
         Sets("data.train.source", "instead of CONFIG: source text, one sentence a line (plain, .gz, .xz)"),
     ]
-    target: Annotated[str | Path | None, Sets("data.train.target", "its translations, line by line")]
+    target: Annotated[
+        str | Path | None, Sets("data.train.target", "its translations, line by line; needed with --source")
+    ]
     dev_source: Annotated[
         str | Path | None,
         Sets("data.dev.source", "text to measure on during training; default: pairs drawn from the training text"),
     ]
-    dev_target: Annotated[str | Path | None, Sets("data.dev.target", "its translations")]
+    dev_target: Annotated[str | Path | None, Sets("data.dev.target", "its translations; needed with --dev-source")]
     source_language: Annotated[
-        str | None, Sets("data.source_language", "default: what the name of the file ends in, as train.en", "CODE")
+        str | None,
+        Sets("data.source_language", "default: what the name of the file ends in, as train.en", "CODE", common=False),
     ]
-    target_language: Annotated[str | None, Sets("data.target_language", "likewise, as train.de", "CODE")]
-    minutes: Annotated[float | None, Sets("train.minutes", "how long to train; see also --set")]
+    target_language: Annotated[
+        str | None, Sets("data.target_language", "default: likewise, as train.de", "CODE", common=False)
+    ]
+    minutes: Annotated[
+        float | None,
+        Sets(
+            "train.minutes", "how long to train; needed, unless CONFIG or --set says when to stop", heading="Settings"
+        ),
+    ]
     init: Annotated[
         str | Path | InFolder | None,
-        Sets("train.init", "start from the weights and the subwords of a trained run", "RUN"),
+        Sets(
+            "train.init",
+            "start from the weights and the subwords of a trained run; default: from new weights",
+            "RUN",
+            heading="Settings",
+        ),
     ]
 
 

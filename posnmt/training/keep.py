@@ -9,8 +9,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from posnmt.base.files import replacing, write_text
-from posnmt.base.output import replacing
+from posnmt.base.output import replacing, write_text
 from posnmt.base.progress import duration
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.run.run import DEV, Run

@@ -123,14 +123,14 @@ def test_a_wrong_option_in_a_sentence_is_seen():
     assert fault(["analyse", "--swapped", "NAME:SHARE=FILE"], whole=False) is None
 
 
-FOREIGN = {"--gpus", "--state", "--help"}
-"""Options of other programs (COMET, the cluster for the tests), and click's own."""
+FOREIGN = {"--gpus", "--state"}
+"""Options of other programs (COMET, the cluster for the tests)."""
 
 
 OPTIONS = {
     name
     for command in (main, *(each for _, each in all_commands()))
-    for parameter in command.params
+    for parameter in command.get_params(click.Context(command))
     for name in [*parameter.opts, *parameter.secondary_opts]
 }
 

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from docs.scripts import pictures, reference
+from posnmt.cli.help import HEADINGS
 from posnmt.cli.main import main
 from tests.support.documents import ROOT, name, read
 
@@ -53,6 +54,21 @@ def test_every_command_and_option_says_what_it_does():
             groups += [(command, inner)] if isinstance(command, click.Group) else []
     assert len(groups) > 3
     assert not silent
+
+
+def test_commands_have_the_headings_of_the_help():
+    text = reference.commands()
+    lists = {
+        heading: re.findall(r"^\| \[(\w+)\]", rows, re.MULTILINE)
+        for heading, rows in re.findall(r"^\*\*(\w+)\*\*\n\n((?:\|.*\n)+)", text.split("\n## ")[0] + "\n", re.MULTILINE)
+    }
+    sections = {
+        section.split("\n")[0]: re.findall(r"^### posnmt (\w+)$", section, re.MULTILINE)
+        for section in text.split("\n## ")[1:]
+    }
+    assert lists == sections
+    assert [*lists] == [*HEADINGS]
+    assert sum(map(len, lists.values())) == len(main.commands)
 
 
 @pytest.mark.parametrize("picture", pictures.PICTURES)

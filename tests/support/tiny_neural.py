@@ -1,6 +1,6 @@
 """Write tiny models with random weights: real classes of COMET and Transformers. Run by the Python that has these.
 
-    python tiny_neural.py FOLDER
+python tiny_neural.py FOLDER
 """
 
 import sys
@@ -11,8 +11,14 @@ import torch
 import yaml
 from comet.models import str2model
 from pytorch_lightning import Trainer
-from transformers import MT5Config, MT5ForConditionalGeneration, T5Tokenizer, XLMRobertaConfig, XLMRobertaModel
-from transformers import XLMRobertaTokenizerFast
+from transformers import (
+    MT5Config,
+    MT5ForConditionalGeneration,
+    T5Tokenizer,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+    XLMRobertaTokenizerFast,
+)
 
 TEXT = [
     "the dog sees the cat", "a small house by the lake", "one two three four five six seven eight nine ten",

@@ -272,30 +272,6 @@ def test_systems():
     assert "did you mean 'relative'?" in error
 
 
-def test_help_of_every_command_shows_an_example():
-    out, _ = process("--help")
-    commands = re.findall(r"^  (\w+) ", out.split("Commands:")[1], flags=re.M)
-    assert {
-        "demo",
-        "systems",
-        "prepare",
-        "train",
-        "translate",
-        "score",
-        "analyse",
-        "condition",
-        "data",
-        "study",
-    } <= set(commands)
-    for command in commands:
-        help_of_it, _ = run(command, "--help")
-        parts = help_of_it.split("Commands:")[1:]
-        names = [f"{command} {name}" for name in re.findall(r"^  ([\w-]+) ", "".join(parts), flags=re.M)] or [command]
-        for name in names:
-            out, _ = run(*name.split(), "--help")
-            assert f"Example: posnmt {name} " in out or f"Example: posnmt {name}\n" in out
-
-
 def test_mistyped_commands_and_options():
     assert "Did you mean 'translate'?" in refused("tranlsate", run=process)[0]
     assert "--inptu" in refused("translate", "run", "--inptu", "x")[0]

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import cache_folder, locked, read_json, write_json
+from posnmt.base.files import cache_folder, locked, read_json
+from posnmt.base.output import write_json
 from posnmt.base.progress import Display
 
 MARK = "complete.json"
