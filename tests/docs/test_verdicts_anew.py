@@ -79,9 +79,10 @@ def test_what_is_counted_above_a_table_is_in_it(copy: Path) -> None:
     assert [int(each) for each in counted.groups()] == count(rows(name))
 
 
-def test_readme_counts_what_the_tables_of_the_papers_have() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
+def test_readme_counts_what_the_tables_of_the_papers_have(page: str) -> None:
     primary, held, _ = (sum(each) for each in zip(*(count(rows(name)) for name in PAPERS), strict=True))
-    counted = IN_README.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    counted = IN_README.search((ROOT / page).read_text(encoding="utf-8"))
     assert counted
     assert [int(each) for each in counted.groups()] == [primary, held]
 
