@@ -138,6 +138,7 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     default=8,
     help="number of sentences that a neural metric scores together",
     heading="Scores",
+    common=False,
 )
 @option(
     "--target-language",

@@ -9,22 +9,23 @@ from typing import Any
 import click
 
 from posnmt.base.errors import UserError, choices
-from posnmt.cli.group import COMMAND, allow_plugins
+from posnmt.cli.group import COMMAND, Group, allow_plugins
+from posnmt.cli.help import Command, option
 
 
-@click.group(context_settings=COMMAND)
+@click.group(cls=Group, heading="Compare", context_settings=COMMAND)
 def metrics() -> None:
-    """List the metrics of an analysis; install and remove neural ones, such as COMET.
+    """List metrics; install and remove neural ones, such as COMET.
 
     A neural metric runs in an environment of its own, in `metrics` of the cache folder. posnmt's own environment stays
     as it is.
     """
 
 
-@metrics.command("list", context_settings=COMMAND)
+@metrics.command("list", cls=Command, context_settings=COMMAND)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_metrics(as_json: bool) -> None:
-    """List all metrics, with the model of each neural one that is installed.
+    """List all metrics, and the models of neural ones.
 
     \b
     Example: posnmt metrics list
@@ -58,31 +59,38 @@ def _described(name: str, metric: Any) -> dict[str, str]:
     return {**row, "state": f"installed, {found.signature}"}
 
 
-@metrics.command(context_settings=COMMAND)
+@metrics.command(cls=Command, context_settings=COMMAND)
 @click.argument("name")
-@click.option(
-    "--model", metavar="ID|PATH", help="its id on the hub, or its path; default: the one installed, or NAME's"
+@option(
+    "--model",
+    metavar="ID|PATH",
+    help="its id on the hub, or its path; default: the one that is installed, else that of NAME",
+    heading="Model",
 )
-@click.option(
+@option(
     "--from",
     "origin",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="a folder with wheels, with models, or with both: nothing is loaded from the network",
+    help="a folder with wheels, models or both; default: load them from the network",
+    heading="Model",
 )
-@click.option(
-    "--python", metavar="PROGRAM", help="Python that makes the environment; default: the one that runs posnmt"
+@option(
+    "--python",
+    metavar="PROGRAM",
+    help="Python that makes the environment; default: the one that runs posnmt",
+    heading="Model",
 )
 @allow_plugins
 def install(name: str, model: str | None, origin: Path | None, python: str | None) -> None:
-    """Make the environment of a neural metric, find or download its model, and print the signature of its scores.
+    """Make the environment of a neural metric.
 
-    NAME is comet, comet-qe, metricx, or one of another package. What is complete is not made again. A broken
+    Its model is found or downloaded, and the signature of its scores is printed. NAME is comet, comet-qe, metricx, or one of another package. What is complete is not made again. A broken
     environment is.
 
     \b
     Example: posnmt metrics install comet
-    Example: posnmt metrics install comet-qe --model models/wmt22-cometkiwi-da --from wheels
+    Example: posnmt metrics install comet-qe --model models/kiwi --from wheels
     """
     from posnmt.base.progress import Display
     from posnmt.metrics.neural.install import Request
@@ -94,13 +102,13 @@ def install(name: str, model: str | None, origin: Path | None, python: str | Non
     click.echo(found.signature)
 
 
-@metrics.command(context_settings=COMMAND)
+@metrics.command(cls=Command, context_settings=COMMAND)
 @click.argument("name")
 @allow_plugins
 def remove(name: str) -> None:
-    """Remove a neural metric, and its environment if no other one has the same; print what was removed.
+    """Remove a neural metric.
 
-    Cached scores stay, and so do models: those of the hub are in the hub's own cache.
+    Its environment is removed unless another metric has the same. What is removed is printed. Cached scores stay, and so do models: those of the hub are in the hub's own cache.
 
     \b
     Example: posnmt metrics remove comet
