@@ -18,6 +18,8 @@ Words = str | Annotated[dict[Scale, str], Field(min_length=1)]
 # Our columns in tables of kind `parts` and `corpora`.
 PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")
 CORPORA = ("Pairs", "Source tokens", "Target tokens")
+OF_SYSTEMS = ("scores", "by-length", "significance")
+"""The kinds of tables whose rows are systems."""
 
 
 def words_at(words: Words, scale: Scale) -> str:
@@ -65,7 +67,7 @@ class Table(Section):
     caption: Words
     kind: Literal["scores", "by-length", "significance", "parts", "corpora"] = "scores"
     rows: list[str] = Field(
-        [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora: default all"
+        [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora; default: all"
     )
     groups: dict[str, int] = Field({}, description="heading -> the number of the row, from 0, that it stands above")
     columns: list[Column] = Field([], description="of `scores`")
@@ -89,8 +91,6 @@ class Table(Section):
     def _complete(self) -> Table:
         if self.kind in ("by-length", "significance") and self.analysis is None and not self.published:
             raise ValueError(f"a table of kind {self.kind} needs an analysis, or published figures")
-        if self.kind in ("by-length", "significance") and not self.rows:
-            raise ValueError(f"a table of kind {self.kind} needs rows")
         if self.kind == "by-length" and self.published and not self.published_columns:
             raise ValueError("published figures by length need published_columns: the paper's bins may not be ours")
         if self.kind == "scores" and not self.columns:
@@ -129,7 +129,7 @@ class Table(Section):
 
     def variants(self) -> list[str]:
         """The systems that it shows."""
-        rows = self.rows if self.kind in ("scores", "by-length", "significance") else []
+        rows = self.rows if self.kind in OF_SYSTEMS else []
         return [*rows, *(marks.baseline for marks in self.marks)]
 
 

@@ -12,12 +12,12 @@ from posnmt.base import plugins
 from posnmt.base.errors import UserError, combined, nearest, quoted, raise_all
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.study.faults import Faults
-from posnmt.study.points import expanded
+from posnmt.study.points import expanded, with_all_systems
 from posnmt.study.recipe import Recipe
 from posnmt.study.sweep import grid_of
 
-LIKE = "like"
-"""The key that names a recipe whose settings this one changes."""
+LIKE, EXCEPT = "like", "except"
+"""The keys that name a recipe whose settings this one changes, and the settings of it that are not taken over."""
 
 GIVEN = "given"
 """The name of a sweep from the command line."""
@@ -52,7 +52,7 @@ def load(
         tree = merge(tree, {"sweep": {GIVEN: {"grid": grid_of(sweeps)}}})
     recipe = _validated(tree, path, lines)
     raise_all(list(Faults(recipe, path, lines).reserved()))
-    recipe = expanded(recipe)
+    recipe = expanded(with_all_systems(recipe))
     found = Faults(recipe, path, lines)
     raise_all(list(found.names()))
     if check_configs:
@@ -74,6 +74,9 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, Any], Lin
     """
     tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
     if LIKE not in tree:
+        if EXCEPT in tree:
+            what = f"{EXCEPT} names settings of another recipe, and {LIKE} names none"
+            raise UserError(what, place((EXCEPT,), path, lines), f"add {LIKE}, or leave {EXCEPT} out")
         return tree, lines
     name, where = tree.pop(LIKE), place((LIKE,), path, lines)
     if not isinstance(name, str):
@@ -85,15 +88,39 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, Any], Lin
         raise UserError(f"{LIKE}: {name} is like this recipe, so that neither has settings to begin with", where)
     below, its_lines = _read(base, chain)
     _validated(below, base, its_lines)
+    left_out = tree.pop(EXCEPT, [])
+    if not (isinstance(left_out, list) and all(isinstance(key, str) for key in left_out)):
+        what = f"{EXCEPT}: input should be a list of settings of {name}, got {quoted(left_out)}"
+        raise UserError(what, place((EXCEPT,), path, lines), "such as [systems, scales.paper]")
+    for number, key in enumerate(left_out):
+        below = _without(below, key, name, place((EXCEPT, str(number)), path, lines))
     merged = merge(below, tree)
     scales = tree.get("scales")
     for scale, setting in scales.items() if isinstance(scales, dict) else ():
-        if setting is None:
-            del merged["scales"][scale]
-        elif isinstance(setting, dict) and isinstance(setting.get("corpora"), dict):
+        if isinstance(setting, dict) and isinstance(setting.get("corpora"), dict):
             # A corpus is one value: the lines that the other recipe takes of its own text are none of this one's.
             merged["scales"][scale]["corpora"].update(setting["corpora"])
     return merged, lines
+
+
+def _without(tree: Any, key: str, name: str, where: str | None) -> Any:
+    """The settings of a recipe without one of them.
+
+    Args:
+        tree: the settings, which stay as they are.
+        key: of the setting, with dots.
+        name: of the recipe.
+        where: the place where the key is written.
+
+    Raises:
+        UserError: there is no such setting.
+    """
+    first, _, rest = key.partition(".")
+    if not isinstance(tree, dict) or first not in tree:
+        there = ", ".join(map(str, tree)) if isinstance(tree, dict) else "no settings in it"
+        raise UserError(f"{EXCEPT}: {name} has no {first!r}", where, f"there are {there}")
+    others = {each: value for each, value in tree.items() if each != first}
+    return {**tree, first: _without(tree[first], rest, f"{name}, {first}", where)} if rest else others
 
 
 def _validated(tree: dict[str, Any], path: Path, lines: Lines) -> Recipe:

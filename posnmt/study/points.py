@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from posnmt.base.errors import UserError
 from posnmt.config.yaml import merge
-from posnmt.study.layout import Figure, Panel
+from posnmt.study.layout import OF_SYSTEMS, Figure, Panel, Table
 from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, System, Training
 from posnmt.study.sweep import Dimension, Sweep, Value, name_of
 from posnmt.study.trainings import schemes_of
@@ -75,6 +75,39 @@ def _named(base: str, values: Values) -> str:
 def _words(values: Values, between: str = ", ") -> str:
     """Values with their names."""
     return between.join(f"{name}={name_of(value)}" for name, value in values.items())
+
+
+def with_all_systems(recipe: Recipe) -> Recipe:
+    """The recipe with all of its systems in the runs and in the tables that name none.
+
+    A table has the systems of its analyses; without an analysis, all that are run.
+    """
+    recipe = recipe.model_copy(
+        update={
+            "runs": [
+                each if each.systems else each.model_copy(update={"systems": [*recipe.systems]}) for each in recipe.runs
+            ]
+        }
+    )
+    tables = [
+        each if each.rows or each.kind not in OF_SYSTEMS else each.model_copy(update={"rows": _rows(recipe, each)})
+        for each in recipe.tables
+    ]
+    return recipe.model_copy(update={"tables": tables})
+
+
+def _rows(recipe: Recipe, table: Table) -> list[str]:
+    """The systems of a table that names none."""
+    analyses = [recipe.analyses[name] for name in table.analyses() if name in recipe.analyses]
+    first = next(iter(recipe.trainings))
+    return list(
+        dict.fromkeys(
+            system if training == first else f"{system}/{training}"
+            for runs in recipe.runs
+            for system, training in itertools.product(runs.systems, runs.trainings)
+            if not analyses or any(each.test in runs.tests and each.includes(system, training) for each in analyses)
+        )
+    )
 
 
 def expanded(recipe: Recipe) -> Recipe:

@@ -227,7 +227,7 @@ class Test(Section):
 class Runs(Section):
     """The systems, trainings and tests to run: all combinations."""
 
-    systems: list[str]
+    systems: list[str] = Field([], description="default: all of the recipe")
     trainings: list[str]
     tests: list[str]
     seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")

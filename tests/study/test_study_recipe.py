@@ -735,11 +735,65 @@ def test_a_recipe_that_is_like_another_states_what_differs(tmp_path: Path) -> No
     assert len({graph.key("train/relative/all/seed-1") for graph in graphs}) == 1
 
 
-def test_a_scale_that_is_null_is_left_out(tmp_path: Path) -> None:
-    name = written(tmp_path, {"like": "neishi2019", "recipe": "mine", "scales": {"small": None}})
-    mine, its = load(name, check_configs=False), load("neishi2019", check_configs=False)
-    assert list(mine.scales) == ["smoke", "paper"]
-    assert mine.scales["paper"] == its.scales["paper"]
+LAID_OUT = {
+    "runs": [{"trainings": ["all", "long"], "tests": ["test"]}, {"trainings": ["all"], "tests": ["joined"]}],
+    "analyses": {name: {"test": name, "trainings": ["all", "long"]} for name in ("test", "joined")},
+    "tables": [
+        {"table": 1, "caption": "A", "columns": [{"title": "BLEU", "analysis": "test"}]},
+        {"table": 2, "caption": "B", "kind": "by-length", "analysis": "joined"},
+        {"table": 3, "caption": "C", "columns": [{"title": "Parameters", "measure": "parameters"}]},
+        {"table": 4, "caption": "D", "rows": ["relative"], "columns": [{"title": "BLEU", "analysis": "test"}]},
+        {"table": 5, "caption": "E", "kind": "parts"},
+    ],
+}
+
+
+def test_settings_of_another_recipe_are_left_out_or_replaced_as_a_whole(tmp_path: Path) -> None:
+    written(tmp_path, SMALL | LAID_OUT)
+    systems = {"rope": {"system": "rope"}, "relative": {"system": "relative", "label": "mine"}}
+    tree = {"like": "own.yaml", "recipe": "mine", "except": ["systems", "scales.smoke.config.train", "scales.small"]}
+    config = {"smoke": {"config": {"train": {"epochs": 2}}}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**tree, "systems": systems, "scales": config}, sort_keys=False))
+    its, mine = (load(str(tmp_path / f"{name}.yaml")) for name in ("own", "mine"))
+    assert [*mine.systems] == ["rope", "relative"]
+    assert mine.systems["relative"].label == "mine"
+    assert [*mine.scales] == ["smoke"]
+    assert mine.scales["smoke"].config == {**its.scales["smoke"].config, "train": {"epochs": 2}}
+    assert mine.analyses == its.analyses
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**tree, "except": ["tables"]}))
+    assert load(str(tmp_path / "mine.yaml")).tables == []
+
+
+def test_runs_and_tables_that_name_no_systems_have_all(tmp_path: Path) -> None:
+    """So they need no change where systems change; a table has those that its analyses have."""
+    for added in ([], ["rope"]):
+        systems = {**SMALL["systems"], **{name: {"system": name} for name in added}}
+        recipe = load(written(tmp_path, SMALL | LAID_OUT | {"systems": systems}))
+        whole = [f"{name}{training}" for training in ("", "/long") for name in systems]
+        assert [set(runs.systems) for runs in recipe.runs] == [{*systems}] * 2
+        rows = [sorted(table.rows) for table in recipe.tables]
+        assert rows == [sorted(whole), sorted(systems), sorted(whole), ["relative"], []]
+        assert {system for system, _ in recipe.variants("smoke")} == {*systems}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "what", "line"),
+    [
+        (["sistems"], "except: own.yaml has no 'sistems'", 4),
+        (["scales.paper"], "except: own.yaml, scales has no 'paper'", 4),
+        (["systems", "title.en.x"], "except: own.yaml, title has no 'en'", 5),
+        ("systems", "except: input should be a list of settings of own.yaml, got 'systems'", 3),
+    ],
+)
+def test_what_cannot_be_left_out_of_another_recipe(tmp_path: Path, left_out: Any, what: str, line: int) -> None:
+    written(tmp_path, SMALL)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"like": "own.yaml", "recipe": "mine", "except": left_out}, sort_keys=False))
+    told = faults_of(str(path))
+    assert what in told
+    assert f"({path}:{line})" in told
+    path.write_text(yaml.safe_dump({**SMALL, "except": ["systems"]}, sort_keys=False))
+    assert "except names settings of another recipe, and like names none" in faults_of(str(path))
 
 
 def test_the_aspec_recipes_take_what_the_papers_take() -> None:

@@ -444,7 +444,6 @@ def test_every_shipped_recipe_is_reported_before_anything_is_measured(name, plac
     ("change", "message"),
     [
         ({"kind": "by-length", "rows": ["a"]}, "by-length needs an analysis, or published figures"),
-        ({"kind": "significance", "analysis": "test"}, "significance needs rows"),
         ({"kind": "by-length", "rows": ["a"], "published": [[1]]}, "need published_columns"),
         ({"kind": "parts", "rows": ["a"], "published": [[1, 2]]}, "every row of `published` needs 4 figures"),
         ({"rows": ["a"], "columns": [{"title": "x", "measure": "blue"}]}, "measure"),
