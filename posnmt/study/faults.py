@@ -52,7 +52,8 @@ class Faults:
         yield from self.likelihoods()
         yield from self.claims()
         if self.recipe.recommend is not None:
-            yield from self.unknown("analyses", self.recipe.recommend.analyses, "recommend", "analyses")
+            for kind in ("analyses", "likelihoods"):
+                yield from self.unknown(kind, getattr(self.recipe.recommend, kind), "recommend", kind)
         yield from (self.fault(*each) for each in unpredicted(self.recipe))
         yield from (self.fault(keys, what) for keys, what in _unmeasured(self.recipe))
         yield from self.layout()

@@ -20,10 +20,15 @@ Variant = tuple[str, str]
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommendation of a study, in a sentence, and the evidence for it."""
+    """The recommendation of a study, in a sentence, and the evidence for it.
+
+    Attributes:
+        findings: what was found of all pairs of systems, and what was not; empty if none could be compared.
+    """
 
     sentence: str
     evidence: Sequence[str]
+    findings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
 from posnmt.evaluation.analyse.measures import COMPLETENESS
 from posnmt.metrics.registry import DEFAULT_METRICS
-from posnmt.study.claims import Claim, Scale
+from posnmt.study.claims import Claim, Lengths, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
 from posnmt.study.measures import MetricName
 from posnmt.study.resources import ByKind, Positive
@@ -308,10 +308,19 @@ class Likelihood(Compared):
 
 
 class Recommend(Section):
-    """The basis of a recommendation: the quality on these analyses, and the decoding speed."""
+    """The basis of a recommendation: the quality on these analyses, and the decoding speed.
+
+    Every two systems are compared on each class of sentences of each analysis, and in D1 of each likelihood.
+    """
 
     analyses: list[str] = Field(min_length=1)
     measure: MetricName = "chrf"
+    lengths: list[Lengths] = Field(
+        ["all"],
+        min_length=1,
+        description="classes of sentences: all, seen, longer, shorter; by source length in training",
+    )
+    likelihoods: list[str] = Field([], description="where losses are compared, too; they recommend nothing")
 
 
 class Recipe(Section):

@@ -6,7 +6,7 @@ the one that decodes fastest is recommended. There is no recommendation if some 
 on another analysis.
 
 The same figures say which system is best, so any pair of systems may be the one that is tested. Intervals are therefore
-corrected for all pairs and analyses (Bonferroni): together they have a level of 95 %.
+corrected for all comparisons of all pairs (`posnmt.study.pairs`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from statistics import mean, median
 import numpy as np
 
 from posnmt.metrics.registry import metric
-from posnmt.study.claims import Claim, Comparison, Figures
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
+from posnmt.study.measures import LOSS
+from posnmt.study.pairs import compared, corrected_rules, findings
 from posnmt.study.recipe import Recipe, Recommend
-from posnmt.study.verdict import LEVEL, Decision, Rules, decide
+from posnmt.study.verdict import Decision, Rules
 
 NONE = "There is no recommendation"
 
@@ -52,13 +53,26 @@ def recommend(recipe: Recipe, section: Recommend, evidence: Mapping[str, Evidenc
     scores = {system: mean(_scores(first, system, training, section.measure)) for system in whole}
     about = metric(section.measure)
     best = max(whole, key=lambda system: -scores[system] if about.higher is False else scores[system])
-    decisions = _decisions(section, best, whole, evidence, rules)
+    others = [system for system in systems if system in whole and system != best]
+    rules = corrected_rules(section, len(whole), rules)
+    every = compared(section, [best, *others], evidence, rules)
     sentences = [f"{label[best]} has the best mean {about.title} ({about.show(scores[best])})."]
-    for system, comparisons in decisions.items():
-        sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
+    sentences += [
+        f"{label[system]} and {label[other]}, {name}: {each.sentence}"
+        for (system, other), of_pair in every.items()
+        for name, each in of_pair.items()
+    ]
     if len({output.seed for output in first.outputs}) < 2:
-        return Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
-    return _after_comparison(section, best, label, decisions, _speeds(training, rules), sentences)
+        answer = Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
+    else:
+        of_best = {system: _of_quality(every[best, system]) for system in others}
+        answer = _after_comparison(section, best, label, of_best, _speeds(training, rules), sentences)
+    return replace(answer, findings=findings(every, rules))
+
+
+def _of_quality(of_pair: Mapping[str, Decision]) -> dict[str, Decision]:
+    """The decisions of a pair that a recommendation rests on: those of outputs, not those of losses."""
+    return {name: each for name, each in of_pair.items() if each.comparison.measure != LOSS}
 
 
 def _after_comparison(
@@ -97,19 +111,6 @@ def _after_comparison(
         shown = ", ".join(f"{name} {speed:,.0f}" for name, speed in known.items())
         sentences = [*sentences, f"Source tokens a second in decoding: {shown}."]
     return Recommendation(_advice([label[system] for system in as_good], len(compared), fastest) + apart, sentences)
-
-
-def _decisions(
-    section: Recommend, best: str, whole: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules
-) -> dict[str, dict[str, Decision]]:
-    """System -> analysis -> the decision whether the best system beats it, corrected for all pairs."""
-    pairs = len(whole) * (len(whole) - 1) // 2 * len(section.analyses)
-    rules = replace(rules, level=1 - (1 - LEVEL) / max(1, pairs))
-    return {
-        system: {name: _beaten(section, name, best, system, evidence, rules) for name in section.analyses}
-        for system in whole
-        if system != best
-    }
 
 
 def _compared(decisions: Mapping[str, Mapping[str, Decision]]) -> dict[str, dict[str, str]]:
@@ -166,23 +167,6 @@ def _scores(evidence: Evidence, system: str, training: str, measure: str) -> lis
     places = list(evidence.places((system, training), 0.0).values())
     table = evidence.table(measure, np.arange(len(evidence.source_lengths)), places)
     return [float(score) for score in table.measure(table.rows.sum(axis=0))[measure]]
-
-
-def _beaten(
-    section: Recommend, analysis: str, best: str, system: str, evidence: Mapping[str, Evidence], rules: Rules
-) -> Decision:
-    """The decision whether the best system significantly beats another one."""
-    comparison = Comparison.model_validate(
-        {
-            "analysis": analysis,
-            "measure": section.measure,
-            "of": Figures(system=best),
-            "is": "lower" if metric(section.measure).higher is False else "higher",
-            "than": Figures(system=system),
-        }
-    )
-    claim = Claim(claim="recommendation", says="the best beats another", test=comparison)
-    return decide(claim, evidence, rules).comparisons[0]
 
 
 def _speeds(training: str, rules: Rules) -> dict[str, float]:

@@ -84,6 +84,7 @@ class Decision:
         p: two-sided, at the margin; of an equality the larger of two one-sided ones. None if there is none.
         welch: the same comparison by Welch's test, with all seeds; None if there is none.
         systems: number of systems of the block that the variance over seeds comes from; 0: from its own systems alone.
+        takes: how many seeds would decide it; empty where it is decided, or has no interval.
     """
 
     comparison: Comparison
@@ -98,6 +99,7 @@ class Decision:
     p: float | None = None
     welch: Estimate | None = None
     systems: int = 0
+    takes: str = ""
 
     @property
     def sentence(self) -> str:
@@ -213,11 +215,11 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
     why = f"{basis}: {wording.with_intervals(comparison, estimate, levels)}, p {shown_p(p)}"
     if systems and welch is not None and welch.variance > 0:
         why += f"; by Welch's test {wording.with_intervals(comparison, welch, levels)}"
-    if word == "undecided" and comparison.measure not in SPEEDS:
-        why += f"; {what_it_takes(comparison, estimate, rules.level)}"
-    why += f"; {more}" if more else ""
+    asks_seeds = word == "undecided" and comparison.measure not in SPEEDS
+    takes = what_it_takes(comparison, estimate, rules.level) if asks_seeds else ""
+    why += "".join(f"; {part}" for part in (takes, more) if part)
     return Decision(
-        comparison, statement, word, why, value, low, high, estimate.freedom, p=p, welch=welch, systems=systems
+        comparison, statement, word, why, value, low, high, estimate.freedom, False, p, welch, systems, takes
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from posnmt.study.claims import ZONES, Comparison, Figures, Scale
 from posnmt.study.estimate import Estimate
@@ -120,13 +120,17 @@ def amount(comparison: Comparison, value: float, shown: int | None = None) -> st
 
 def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
     """A value with its intervals."""
-    intervals = [(level, estimate.interval(level)) for level in levels]
-    shown = decimals(comparison, [end for _, ends in intervals for end in ends])
+    return in_figures(comparison, estimate.value, {level: estimate.interval(level) for level in levels})
+
+
+def in_figures(comparison: Comparison, value: float, intervals: Mapping[float, tuple[float, float]]) -> str:
+    """A value with its intervals by their levels: "+1.20 BLEU, 95 % interval +0.31 to +2.09"."""
+    shown = decimals(comparison, [end for ends in intervals.values() for end in ends])
     phrases = [
         f"{_level(level)} interval {_number(comparison, low, shown)} to {_number(comparison, high, shown)}"
-        for level, (low, high) in intervals
+        for level, (low, high) in intervals.items()
     ]
-    return f"{amount(comparison, estimate.value, shown)}, {', '.join(phrases)}"
+    return f"{amount(comparison, value, shown)}, {', '.join(phrases)}"
 
 
 def decimals(comparison: Comparison, ends: Sequence[float]) -> int:

@@ -229,13 +229,15 @@ def test_figures_have_their_numbers_and_say_what_is_not_drawn(study, report):
 
 def test_one_seed_has_intervals_and_no_spread(tmp_path):
     study = made_study(tmp_path / "study", seeds=1, failed=())
-    told = Recommendation("Take <this>.", ["It is better."])
+    told = Recommendation("Take <this>.", ["It is better."], ["Found: <a>.", "Not decided: b."])
     with without_figures():
         render(replace(study, recommendation=told), tmp_path / "out")
     text = (tmp_path / "out/report.html").read_text()
     assert "±" not in text
     assert "Bands are 95 % intervals over sentences." in text
     assert "Take &lt;this&gt;." in text
+    assert "<p>Found: &lt;a&gt;.</p>" in text
+    assert "<p>Not decided: b.</p>" in text
     assert "It is better." in text
     with (tmp_path / "out/figures/figure-4a.csv").open(newline="") as stream:
         (first, *_) = csv.DictReader(stream)

@@ -1,0 +1,116 @@
+"""Every two systems of a study compared, and in two sentences what was found and what was not.
+
+Intervals are corrected for the number of comparisons (Bonferroni): together they have a level of 95 %.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from posnmt.study.claims import Claim, Comparison
+from posnmt.study.evidence import Evidence
+from posnmt.study.measures import LOSS, measure
+from posnmt.study.recipe import Recommend
+from posnmt.study.verdict import LEVEL, Decision, Rules, decide
+from posnmt.study.wording import asked, in_figures
+
+MOST = 6
+"""Comparisons that a sentence states; the report lists all of them."""
+Pair = tuple[str, str]
+Decisions = dict[Pair, dict[str, Decision]]
+"""Two systems -> name of a comparison -> the decision whether the first is better."""
+
+
+def corrected_rules(section: Recommend, systems: int, rules: Rules) -> Rules:
+    """Rules with the level of intervals that all comparisons of so many systems need."""
+    count = systems * (systems - 1) // 2 * len(list(_places(section)))
+    return replace(rules, level=1 - (1 - LEVEL) / max(1, count))
+
+
+def compared(section: Recommend, systems: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules) -> Decisions:
+    """Every two systems, compared in everything that a section names.
+
+    Args:
+        section: of the recipe.
+        systems: of each pair, the one that stands here first is first in the result.
+        evidence: analysis -> its outputs and their counts.
+        rules: with the level of `corrected_rules`.
+    """
+    return {
+        pair: {name: _better(place, *pair, evidence, rules) for name, place in _places(section)}
+        for pair in itertools.combinations(systems, 2)
+    }
+
+
+def _places(section: Recommend) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name -> what is compared there: a measure on sentences of some lengths, or the loss in D1."""
+    for analysis, lengths in itertools.product(section.analyses, section.lengths):
+        name = analysis if section.lengths == ["all"] else f"{analysis}, {lengths}"
+        yield name, {"analysis": analysis, "measure": section.measure, "lengths": lengths}
+    for likelihood in section.likelihoods:
+        yield f"{likelihood}, D1", {"analysis": likelihood, "measure": LOSS, "class": "D1", "lengths": "all"}
+
+
+def _better(
+    place: Mapping[str, Any], system: str, other: str, evidence: Mapping[str, Evidence], rules: Rules
+) -> Decision:
+    """The decision whether a system is better than another one."""
+    lower = measure(place["measure"]).higher is False
+    what = {key: value for key, value in place.items() if key != "lengths"}
+    sides = {side: {"system": name, "lengths": place["lengths"]} for side, name in (("of", system), ("than", other))}
+    comparison = Comparison.model_validate({**what, **sides, "is": "lower" if lower else "higher"})
+    return decide(Claim(claim="pair", says="one is better", test=comparison), evidence, rules).primary
+
+
+def findings(decisions: Decisions, rules: Rules) -> list[str]:
+    """What was found, and what was not and what it would take; empty if there is no pair.
+
+    Args:
+        decisions: of all pairs.
+        rules: that they were made by.
+    """
+    every = [decision for of_pair in decisions.values() for decision in of_pair.values()]
+    if not every:
+        return []
+    found = [_found(decision, rules) for decision in every if decision.word != "undecided"]
+    left = [_left(decision, rules) for decision in every if decision.word == "undecided"]
+    number = f"{len(every)} comparisons" if len(every) > 1 else "1 comparison"
+    return [
+        f"Found: {_listed(found)}. The intervals are corrected for {number}."
+        if found
+        else f"Found: nothing; none of {number} shows a difference that is more than chance.",
+        f"Not decided: {_listed(left)}." if left else "Not decided: nothing.",
+    ]
+
+
+def _found(decision: Decision, rules: Rules) -> str:
+    """A decided comparison, with the better system first."""
+    comparison, is_first = decision.comparison, decision.word == "supported"
+    if not is_first:
+        comparison = comparison.model_copy(update={"of": comparison.than, "than": comparison.of})
+    return f"{_asked(comparison, rules)} ({_figures(decision, rules, 1 if is_first else -1)})"
+
+
+def _left(decision: Decision, rules: Rules) -> str:
+    """An undecided comparison, with what it would take."""
+    reason = f"{_figures(decision, rules)}; {decision.takes}" if decision.takes else decision.why
+    return f"whether {decision.asked} ({reason})"
+
+
+def _figures(decision: Decision, rules: Rules, sign: int = 1) -> str:
+    """The value of a decision with its interval; with -1 as the sign, of the second system minus the first."""
+    value, low, high = (sign * (end or 0.0) for end in (decision.value, decision.low, decision.high))
+    return in_figures(decision.comparison, value, {rules.level: (min(low, high), max(low, high))})
+
+
+def _asked(comparison: Comparison, rules: Rules) -> str:
+    return asked(comparison, rules.scale, rules.label, comparison.analysis in rules.joined)
+
+
+def _listed(items: Sequence[str]) -> str:
+    """Some of the items, and how many more there are."""
+    more = len(items) - MOST
+    return "; ".join([*items[:MOST], *([f"and {more} more, which the report lists"] if more > 0 else [])])
