@@ -85,7 +85,8 @@ def _described(name: str, metric: Any) -> dict[str, str]:
 def install(name: str, model: str | None, origin: Path | None, python: str | None) -> None:
     """Make the environment of a neural metric.
 
-    Its model is found or downloaded, and the signature of its scores is printed. NAME is comet, comet-qe, metricx, or one of another package. What is complete is not made again. A broken
+    Its model is found or downloaded, and the signature of its scores is printed. NAME is comet, comet-qe,
+    metricx, or one of another package. What is complete is not made again. A broken
     environment is.
 
     \b
@@ -108,7 +109,8 @@ def install(name: str, model: str | None, origin: Path | None, python: str | Non
 def remove(name: str) -> None:
     """Remove a neural metric.
 
-    Its environment is removed unless another metric has the same. What is removed is printed. Cached scores stay, and so do models: those of the hub are in the hub's own cache.
+    Its environment is removed unless another metric has the same. What is removed is printed. Cached scores
+    stay, and so do models: those of the hub are in the hub's own cache.
 
     \b
     Example: posnmt metrics remove comet
