@@ -29,6 +29,8 @@ Numbers = str | Path | Sequence[float]
 
 _NAMES = ("metrics", "lower_is_better")
 """Settings that are lists, and for which a single string is accepted too."""
+_TEXTS = ("trained_on", "documents")
+"""Settings that are texts."""
 _RESAMPLING = tuple(each.name for each in fields(Resampling))
 _SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")
 
@@ -143,8 +145,9 @@ def analyse(
     settings = {name: [each] if name in _NAMES and isinstance(each, str) else each for name, each in settings.items()}
     resampling = checked({name: settings.pop(name) for name in _RESAMPLING if name in settings}, Resampling)
     with _files() as files, Display(quiet=not show_progress) as display:
-        if settings.get("trained_on") is not None:
-            settings["trained_on"] = files.path("trained_on", settings["trained_on"])
+        for name in _TEXTS:
+            if settings.get(name) is not None:
+                settings[name] = files.path(name, settings[name])
         measured = measure(
             files.path("source", source),
             files.references(reference),

@@ -221,6 +221,20 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     common=False,
 )
 @option(
+    "--documents",
+    type=click.Path(path_type=Path),
+    help="file with a document id on each line; intervals and tests then draw whole documents; default: sentences",
+    heading="Statistics",
+    common=False,
+)
+@option(
+    "--baseline",
+    metavar="NAME",
+    help="system that the verdict compares the others with by length; default: the best",
+    heading="Statistics",
+    common=False,
+)
+@option(
     "--swapped",
     multiple=True,
     metavar="NAME:SHARE=FILE",

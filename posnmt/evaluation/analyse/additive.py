@@ -9,7 +9,7 @@ Legend: N sentences, M systems, K statistics of all measures side by side, `...`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,13 @@ class Additive:
             multiples of 2^-24, whose sums are exact up to 2^29.
         columns: metric → its columns; the last three columns are sentences, output length and reference length.
         elsewhere: metrics with sentence scores from other programs, by name.
+        documents: `[N]` the number of the document of each sentence, which resampling draws whole; None: not known.
     """
 
     rows: np.ndarray
     columns: dict[str, slice]
     elsewhere: Mapping[str, Metric] = field(default_factory=dict)
+    documents: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -40,13 +42,15 @@ class Additive:
         output_lengths: list[np.ndarray],
         reference_lengths: np.ndarray,
         elsewhere: Mapping[str, Metric] | None = None,
+        documents: np.ndarray | None = None,
     ) -> Additive:
         """Build the table of M systems.
+
         Args:
             statistics: metric → for each system its statistics `[N, K of the metric]`.
             output_lengths: for each system the lengths of its outputs `[N]`.
             reference_lengths: `[N]`, in the same unit.
-            elsewhere: as in the attributes.
+            elsewhere, documents: as in the attributes.
         """
         columns, first = {}, 0
         for metric, of_systems in statistics.items():
@@ -58,7 +62,16 @@ class Additive:
         rows[..., -3] = 1
         rows[..., -2] = np.stack(output_lengths, axis=1)
         rows[..., -1] = reference_lengths[:, None]
-        return cls(rows, columns, elsewhere or {})
+        return cls(rows, columns, elsewhere or {}, documents)
+
+    def of_outputs(self, count: int, columns: dict[str, slice] | None = None) -> Additive:
+        """The same of the first `count` outputs, and of some metrics; None: of all."""
+        return replace(self, rows=self.rows[:, :count], columns=columns or self.columns)
+
+    def of_sentences(self, chosen: np.ndarray) -> Additive:
+        """The same of some sentences `[N]` bool."""
+        documents = None if self.documents is None else self.documents[chosen]
+        return replace(self, rows=self.rows[chosen], documents=documents)
 
     @property
     def measures(self) -> tuple[str, ...]:

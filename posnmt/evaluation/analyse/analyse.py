@@ -140,7 +140,7 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
         statistics |= complete.statistics
         read.inputs.extend(read_too)
     elsewhere = {name: each.metric for name, each in read.elsewhere.items()}
-    additive = Additive.of(statistics, output_lengths, reference_lengths, elsewhere)
+    additive = Additive.of(statistics, output_lengths, reference_lengths, elsewhere, read.documents)
     return Counts(counted, scored, additive, reference_lengths, output_lengths, complete)
 
 
@@ -177,7 +177,10 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         "inputs": read.inputs,
         "training": _training_facts(trained),
         "seen_in_training": [asdict(text) for text in read.seen],
-        "verdict": verdict(additive, read.systems, read.source_lengths, trained, units.source, resampling),
+        "verdict": verdict(
+            additive, read.systems, read.source_lengths, trained, units.source, resampling, read.bins,
+            settings.baseline,
+        ),
         "signatures": {
             **signatures,
             **counts.neural.signatures,

@@ -42,7 +42,7 @@ def resampled_measures(
     shape = (samples, 1 + count, additive.rows.shape[1])
     values = {measure: np.empty(shape) for measure in additive.measures}
     with Work("resampling", "samples", samples) as work:
-        for sums in bootstrap_sums(additive.rows, groups, count, samples, seed):
+        for sums in bootstrap_sums(additive.rows, groups, count, samples, seed, documents=additive.documents):
             done = slice(work.done, work.done + len(sums))
             for measure, scores in additive.measure(sums).items():
                 values[measure][done] = scores

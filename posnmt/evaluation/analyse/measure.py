@@ -118,7 +118,7 @@ def measure(
         compared = differences(additive.measure(sums), resampled, groups) if len(groups) > 1 else None
         if resampling.significance and len(systems) > 1:
             columns = {name: each for name, each in additive.columns.items() if name in additive.tested}
-            of_systems = Additive(additive.rows[:, : len(systems)], columns, additive.elsewhere)
+            of_systems = additive.of_outputs(len(systems), columns)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
     return {
         "bins": [_bin(each, source_lengths[numbers == number], trained) for number, each in enumerate(bins)],

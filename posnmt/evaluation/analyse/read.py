@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posnmt.base.errors import UserError, quoted, raise_all
-from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.corpus import Findings, TextFile, document_of, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, bins_of
 from posnmt.evaluation.analyse.completeness.requested import cut_paragraphs
@@ -63,6 +63,11 @@ class Files:
             what = "paragraphs cannot be cut where there are texts or scores of whole lines"
             faults.append(UserError(what, option, "leave it out, or leave --realign out"))
         faults += self._unscorable(settings)
+        if settings.baseline is not None and settings.baseline not in (
+            systems := systems_of(list(self.outputs), seed_groups(list(self.outputs)))
+        ):
+            what = f"no system is called {quoted(settings.baseline)}"
+            faults.append(UserError(what, "--baseline", f"choose from {', '.join(systems)}"))
         todo = f"choose from {', '.join(self.outputs)}"
         faults += [
             UserError(f"no output is called {quoted(name)}, of which there are labels", "--judged", todo)
@@ -103,6 +108,7 @@ class Read:
             that is asked for.
         references: of each line.
         places: the number of each line in its paragraph, from 0, if paragraphs were cut; else None.
+        documents: `[N]` the number of the document, or else of the paragraph, of each line; None: neither is known.
         groups: system → its outputs, for systems with several seeds.
         systems: system → indices of its outputs.
         elsewhere: metric → its sentence scores from files.
@@ -120,6 +126,7 @@ class Read:
     texts: list[Text]
     references: References
     places: list[int] | None
+    documents: np.ndarray | None
     groups: dict[str, list[str]]
     systems: dict[str, list[int]]
     elsewhere: dict[str, ReadScores]
@@ -150,10 +157,13 @@ def read(files: Files, settings: Settings, say: Say) -> Read:
     references = of_sentences([text.lines for text in every[1:after]])
     every[1] = replace(every[1], lines=[of_line[0] for of_line in references])
     given, places = every, None
+    documents = None if settings.documents is None else _documents(settings.documents, every[0], findings, inputs)
     if settings.realign:
         say("cutting paragraphs into sentences")
         every, places = cut_paragraphs(every, settings)
         references = of_sentences([text.lines for text in every[1:after]])
+        paragraphs = np.cumsum(np.array(places) == 0) - 1
+        documents = paragraphs if documents is None else documents[paragraphs]
     texts = [*every[:2], *every[after:]]
     elsewhere = read_scores(files.scores, texts[2:], settings.lower_is_better)
     inputs += [
@@ -175,9 +185,27 @@ def read(files: Files, settings: Settings, say: Say) -> Read:
     lengths = np.array(count_source(texts[0].lines))
     bins = bins_of(lengths, trained, units.source == "characters", settings.bin_width, settings.bin_edges)
     return Read(
-        given, texts, references, places, groups, systems_of(list(files.outputs), groups), elsewhere, units,
+        given, texts, references, places, documents, groups, systems_of(list(files.outputs), groups), elsewhere, units,
         count_target, lengths, bins, trained, seen, inputs, findings,
     )  # fmt: skip
+
+
+def _documents(path: Path, source: Text, findings: Findings, inputs: list[dict[str, Any]]) -> np.ndarray:
+    """`[N]` the number of the document of each line of the source; the record of the file is added.
+
+    Raises:
+        UserError: the file cannot be read, has another number of lines, or has a line without an id.
+    """
+    file = TextFile("documents", path)
+    ids = [document_of(line) for line in read_lines(file, findings)]
+    if len(ids) != len(source.lines):
+        findings.misaligned([source.file, file], [len(source.lines), len(ids)])
+    findings.raise_all()
+    if None in ids:
+        what, todo = "the line has no document id", "write one id on each line"
+        raise UserError(what, f"{path}:{ids.index(None) + 1}", todo)
+    inputs.append(input_record(file, lines=len(ids), digests=findings.digests))
+    return np.unique(np.array(ids), return_inverse=True)[1]
 
 
 def _training(

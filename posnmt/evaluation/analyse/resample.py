@@ -23,8 +23,9 @@ EXACT = 2**24
 
 
 def bootstrap_sums(
-    rows: np.ndarray, groups: np.ndarray, count: int, samples: int, seed: int, weights: int = WEIGHTS
-) -> Iterator[np.ndarray]:
+    rows: np.ndarray, groups: np.ndarray, count: int, samples: int, seed: int, weights: int = WEIGHTS,
+    documents: np.ndarray | None = None,
+) -> Iterator[np.ndarray]:  # fmt: skip
     """Sums over bootstrap samples: N sentences drawn with replacement (Efron 1979; Koehn 2004).
 
     Samples are drawn from the whole test set. The sum of a group is that of its sentences in the sample, so the size of
@@ -37,12 +38,14 @@ def bootstrap_sums(
         samples: S.
         seed: of NumPy's default generator.
         weights: number of weights, or of sums, per batch; it does not change the sums.
+        documents: `[N]` numbers of documents, which are drawn whole; None: sentences are drawn.
 
     Yields:
         `[c, 1 + G, M, K]`: overall, then each group; S samples in all.
     """
     generator = np.random.default_rng([seed, 0])
     total = len(rows)
+    units, numbers = _units(documents, total)
     order = np.argsort(groups, kind="stable")
     edges = np.searchsorted(groups[order], np.arange(count + 1))
     parts = [slice(*ends) for ends in pairwise(edges.tolist())]
@@ -50,7 +53,8 @@ def bootstrap_sums(
     for size in _steps(max(total, (1 + count) * rows[0].size), samples, weights):
         times = np.empty((size, total), np.float32)
         for sample in times:
-            sample[:] = np.bincount(generator.integers(0, total, size=total), minlength=total)
+            drawn = np.bincount(generator.integers(0, units, size=units), minlength=units)
+            sample[:] = drawn if documents is None else drawn[numbers[order]]
         sums = np.empty((size, 1 + count, rows[0].size))
         for group, (part, table) in enumerate(zip(parts, tables, strict=True), start=1):
             sums[:, group] = table.sums(times[:, part])
@@ -59,12 +63,13 @@ def bootstrap_sums(
 
 
 def half_sums(
-    rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS, beside: int = 0
-) -> Iterator[np.ndarray]:
-    """Sums over samples that include each sentence with probability 1/2.
+    rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS, beside: int = 0,
+    documents: np.ndarray | None = None,
+) -> Iterator[np.ndarray]:  # fmt: skip
+    """Sums over samples that include each sentence, or each whole document, with probability 1/2.
 
     Args:
-        rows, samples, seed, weights: as in `bootstrap_sums`.
+        rows, samples, seed, weights, documents: as in `bootstrap_sums`.
         beside: number of values that the caller computes for each sample, which limits a batch, too.
 
     Yields:
@@ -72,11 +77,20 @@ def half_sums(
     """
     generator = np.random.default_rng([seed, 1])
     total = len(rows)
+    units, numbers = _units(documents, total)
     table = _Table(rows.reshape(-1, rows[0].size))
     for size in _steps(max(total, rows[0].size, beside), samples, weights):
-        words = generator.integers(0, 2**64, size=(size, -(-total // 64)), dtype=np.uint64)
-        taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=total).astype(np.float32)
-        yield table.sums(taken).reshape(size, *rows.shape[1:])
+        words = generator.integers(0, 2**64, size=(size, -(-units // 64)), dtype=np.uint64)
+        taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=units).astype(np.float32)
+        yield table.sums(taken if documents is None else taken[:, numbers]).reshape(size, *rows.shape[1:])
+
+
+def _units(documents: np.ndarray | None, sentences: int) -> tuple[int, np.ndarray]:
+    """The number of units that are drawn, and the unit of each sentence `[N]`, from 0."""
+    if documents is None:
+        return sentences, np.arange(sentences)
+    distinct, numbers = np.unique(documents, return_inverse=True)
+    return len(distinct), numbers
 
 
 class _Table:

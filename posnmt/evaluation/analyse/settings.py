@@ -40,6 +40,9 @@ class Settings:
         parallel: source and target of further aligned text, to learn the lexicon of completeness from.
         realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
         judged: name of an output → a file of human labels: whether its sentences are complete.
+        documents: file with the document id of each line (the text before the first blank); resampling then draws whole
+            documents.
+        baseline: name of the system that the verdict compares the others with by length; default: the best one.
         lower_is_better: metrics of other programs of which lower scores are better.
         resampling: of intervals and significance tests.
         metric_batch: number of sentences that a neural metric scores together.
@@ -65,6 +68,8 @@ class Settings:
     realign: bool = False
     parallel: tuple[Path, Path] | None = None
     judged: Mapping[str, Path] = field(default_factory=dict)
+    documents: Path | None = None
+    baseline: str | None = None
     lower_is_better: Sequence[str] = ()
     resampling: Resampling = DEFAULT_RESAMPLING
     metric_batch: int = 8

@@ -59,7 +59,8 @@ def paired_bootstrap(scores: np.ndarray, metric: Metric, sentences: int) -> tupl
 def approximate_randomisation(additive: Additive, samples: int, seed: int) -> dict[str, np.ndarray]:
     """Approximate randomisation (Riezler and Maxwell 2005).
 
-    In each sample, the two systems of a pair exchange their outputs of each sentence with probability 1/2. p is the
+    In each sample, the two systems of a pair exchange their outputs of each sentence (of each document, where documents
+    are known) with probability 1/2. p is the
     share of samples in which the scores differ at least as much as the observed ones do; the observation counts as a
     sample. All pairs exchange the same sentences.
 
@@ -76,8 +77,9 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
     totals = additive.rows.sum(axis=0)
     observed = {metric: additive.score(metric, totals) for metric in additive.columns}
     reached = {metric: np.ones(len(first)) for metric in additive.columns}
+    beside = len(first) * additive.rows.shape[2]
     with Work("testing", "samples", samples) as work:
-        for taken in half_sums(additive.rows, samples, seed, beside=len(first) * additive.rows.shape[2]):
+        for taken in half_sums(additive.rows, samples, seed, beside=beside, documents=additive.documents):
             exchanged = taken[:, second] - taken[:, first]  # [c, P, K]
             one, other = totals[first] + exchanged, totals[second] - exchanged
             for metric, scores in observed.items():

@@ -1,4 +1,4 @@
-"""The outcome of an analysis in words: which system leads, on trained lengths and beyond them.
+"""The outcome of an analysis in words: which system leads at which length, on trained lengths and beyond them.
 
 All sentences beyond the trained lengths form one group, so that nobody can pick a favourable bin.
 """
@@ -14,6 +14,8 @@ import numpy as np
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.evaluation.analyse.length_bands import Cuts
+from posnmt.evaluation.analyse.length_verdict import length_verdict
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.significance import SAME, approximate_randomisation, corrected
 
@@ -26,9 +28,12 @@ MOST_NAMED = 5
 
 def verdict(
     additive: Additive, systems: dict[str, list[int]], lengths: np.ndarray, trained: TrainedLengths, unit: str,
-    resampling: Resampling,
+    resampling: Resampling, bins: Sequence[Bin], baseline: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The verdict as `results.json` has it: a sentence, and the groups of sentences that it rests on.
+    """The verdict as `results.json` has it: sentences, and what they rest on.
+
+    The first sentence says where along the source length a system is ahead and behind (`length_verdict`); each of the
+    others is of a group of sentences.
 
     In each group, the best system by the first metric is compared with every other one by approximate randomisation,
     corrected for all pairs as the tables are. Systems with the same best score are best together, and the p of another
@@ -39,12 +44,14 @@ def verdict(
         additive: N sentences of the outputs, perhaps of more that come after them.
         systems: name → indices of its outputs, one for each seed.
         lengths: `[N]` of the sources, in `unit`.
+        bins: of the lengths.
+        baseline: the system that the others are compared with by length; None: the best one.
     """
     metric, names = next(iter(additive.columns)), list(systems)
-    rows = additive.rows[:, : sum(map(len, systems.values()))]
+    additive = additive.of_outputs(sum(map(len, systems.values())))
     groups = []
     for name, chosen in _groups(lengths, trained).items():
-        part = Additive(rows[chosen], additive.columns, additive.elsewhere)
+        part = additive.of_sentences(chosen)
         of_outputs = part.score(metric, part.rows.sum(axis=0))
         scores = {system: float(of_outputs[outputs].mean()) for system, outputs in systems.items()}
         ahead = part.metric(metric).ahead(np.array(list(scores.values())))
@@ -61,8 +68,21 @@ def verdict(
             "scores": scores, "best": [name for name, lead in zip(names, leads, strict=True) if lead], "p": p,
         })  # fmt: skip
     several = max(map(len, systems.values())) > 1
-    sentence = " ".join(_sentence(each, additive.metric(metric).title, unit, several) for each in groups)
-    return {"metric": metric, "groups": groups, "sentence": sentence}
+    sentences = [_sentence(each, additive.metric(metric).title, unit, several) for each in groups]
+    by_length = None
+    if len(names) > 1 and resampling.samples and resampling.significance:
+        cuts = Cuts.of(lengths, bins, additive.documents)
+        best = _best(additive, metric, systems)
+        by_length = length_verdict(additive, systems, best, cuts, unit, resampling, baseline)
+        sentences.insert(0, by_length["sentence"])
+    return {"metric": metric, "by_length": by_length, "groups": groups, "sentence": " ".join(sentences)}
+
+
+def _best(additive: Additive, metric: str, systems: dict[str, list[int]]) -> str:
+    """The system with the best score on all sentences; of several, the first by name."""
+    scores = additive.score(metric, additive.rows.sum(axis=0))
+    ahead = {name: float(additive.metric(metric).ahead(scores[outputs].mean())) for name, outputs in systems.items()}
+    return min(name for name, each in ahead.items() if each >= max(ahead.values()) - SAME)
 
 
 def _of_systems(p: np.ndarray, scores: np.ndarray, systems: Sequence[list[int]]) -> np.ndarray:

@@ -93,7 +93,8 @@ def test_a_batch_of_samples_is_limited_by_its_pairs_too(additive, monkeypatch):
     """Of many outputs, pairs take the memory."""
     limits = []
     monkeypatch.setattr(
-        "posnmt.evaluation.analyse.significance.half_sums", lambda *_, beside: limits.append(beside) or iter([])
+        "posnmt.evaluation.analyse.significance.half_sums",
+        lambda *_, beside, documents: limits.append(beside) or iter([]),
     )
     approximate_randomisation(additive, 30, 4)
     assert limits == [3 * additive.rows.shape[2]]

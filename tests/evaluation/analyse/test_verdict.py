@@ -8,7 +8,7 @@ import sacrebleu
 
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.analyse import analyse
-from posnmt.evaluation.analyse.bins import TrainedLengths
+from posnmt.evaluation.analyse.bins import TrainedLengths, bins_of_width
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.analyse.significance import approximate_randomisation
@@ -16,6 +16,7 @@ from posnmt.evaluation.analyse.verdict import _sentence, verdict
 
 WORDS = ["the", "old", "man", "sees", "a", "big", "dog", "near", "his", "small", "red", "house", "today"]
 QUICK = Resampling(samples=500)
+BINS = bins_of_width(10, TrainedLengths())
 
 
 @pytest.fixture
@@ -42,6 +43,13 @@ def found(folder, *names, **settings):
     return analyse(folder / "source", folder / "reference", outputs, asked).results["verdict"]
 
 
+def of_groups(result):
+    """What the verdict says of groups of sentences, behind the sentence on length."""
+    first = result["by_length"]["sentence"] if result["by_length"] else ""
+    assert result["sentence"].startswith(first)
+    return result["sentence"].removeprefix(first).strip()
+
+
 def test_trained_and_longer_sentences_are_measured_as_corpora(files):
     result = found(files, "late", "bad", max_trained_length=5)
     short, longer = result["groups"]
@@ -55,7 +63,7 @@ def test_trained_and_longer_sentences_are_measured_as_corpora(files):
     assert short["best"] == ["late"]
     assert short["p"]["bad"] < 0.05
     assert (longer["best"], longer["p"]) == (["late", "bad"], {}), "both broke all long sentences"
-    first, second = result["sentence"].split(". On ")
+    first, second = of_groups(result).split(". On ")
     assert first.startswith("On 40 sentences of trained length (4 to 4 words), late has 100.0 BLEU, better than bad (")
     assert second == f"40 longer sentences (8 to 8 words), late and bad each have {longer['scores']['bad']:.1f} BLEU."
 
@@ -65,7 +73,7 @@ def test_an_empty_source_line_is_no_group_of_its_own(shortest, names):
     rows = np.ones((3, 1, 13))
     additive = Additive(rows, {"bleu": slice(0, 10)})
     trained = TrainedLengths(shortest, 5)
-    groups = verdict(additive, {"a": [0]}, np.array([0, 4, 9]), trained, "words", QUICK)["groups"]
+    groups = verdict(additive, {"a": [0]}, np.array([0, 4, 9]), trained, "words", QUICK, BINS)["groups"]
     assert [each["name"] for each in groups] == names
 
 
@@ -108,7 +116,7 @@ def test_without_trained_lengths_there_is_one_group(files):
     [group] = result["groups"]
     assert (group["name"], group["sentences"], group["best"]) == ("all", 80, ["good", "same"])
     assert set(group["p"]) == {"bad", "late"}
-    assert result["sentence"] == (
+    assert of_groups(result) == (
         f"On 80 sentences, good and same each have 100.0 BLEU, better than bad ({group['scores']['bad']:.1f}) and late"
         f" ({group['scores']['late']:.1f}) by more than chance."
     )
@@ -118,7 +126,7 @@ def test_p_is_corrected_for_the_number_of_pairs():
     generator = np.random.default_rng(1)
     rows = generator.integers(1, 20, (60, 3, 4)).astype(float)
     additive = Additive(rows, {"ter": slice(0, 2)})  # edits, reference words: a lower score is better
-    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", QUICK)
+    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", QUICK, BINS)
     [group] = result["groups"]
     scores = list(group["scores"].values())
     best = int(np.argmin(scores))
@@ -135,7 +143,7 @@ def test_the_correction_is_the_one_asked_for():
     generator = np.random.default_rng(1)
     additive = Additive(generator.integers(1, 20, (60, 3, 4)).astype(float), {"ter": slice(0, 2)})
     asked = Resampling(samples=QUICK.samples, seed=QUICK.seed, correction="none")
-    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", asked)
+    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", asked, BINS)
     plain = approximate_randomisation(additive, QUICK.samples, QUICK.seed)["ter"]
     [group] = result["groups"]
     assert group["p"] == {name: plain["abc".index(name), "abc".index(group["best"][0])] for name in group["p"]}
