@@ -29,7 +29,7 @@ Numbers = str | Path | Sequence[float]
 
 _NAMES = ("metrics", "lower_is_better")
 """Settings that are lists, and for which a single string is accepted too."""
-_TEXTS = ("trained_on", "documents")
+_TEXTS = ("trained_on", "documents", "word_frequencies")
 """Settings that are texts."""
 _RESAMPLING = tuple(each.name for each in fields(Resampling))
 _SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")

@@ -221,6 +221,15 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     common=False,
 )
 @option(
+    "--word-frequencies",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="text whose word frequencies make the buckets of rare words, such as the target side of the training text;"
+    " default: the reference",
+    heading="Scores",
+    common=False,
+)
+@option(
     "--documents",
     type=click.Path(path_type=Path),
     help="file with a document id on each line; intervals and tests then draw whole documents; default: sentences",

@@ -25,6 +25,7 @@ from posnmt.evaluation.analyse.extract import Counted, count_all
 from posnmt.evaluation.analyse.inputs import Text, warnings_of
 from posnmt.evaluation.analyse.intervals import LEVEL
 from posnmt.evaluation.analyse.length import length_distribution
+from posnmt.evaluation.analyse.length_bands import FEWEST_DOCUMENTS
 from posnmt.evaluation.analyse.measure import measure
 from posnmt.evaluation.analyse.neural import NeuralScores, neural, neural_scores
 from posnmt.evaluation.analyse.places import by_place
@@ -36,6 +37,8 @@ from posnmt.evaluation.analyse.settings import DEFAULT, Settings
 from posnmt.evaluation.analyse.suspicions import warnings as suspicions
 from posnmt.evaluation.analyse.swap import Swapped
 from posnmt.evaluation.analyse.verdict import verdict
+from posnmt.evaluation.analyse.words import count_words, word_results
+from posnmt.metrics.buckets import Buckets
 from posnmt.metrics.edit_rate import ter_search_limits
 from posnmt.metrics.metric import Counting
 
@@ -111,6 +114,7 @@ class Counts:
         reference_lengths: `[N]` of the first references.
         output_lengths: `[N]` of each output.
         complete: the completeness of the outputs; None: not measured.
+        words: kind → counts of words in buckets, of the outputs for the source itself.
     """
 
     counted: Counted
@@ -119,6 +123,7 @@ class Counts:
     reference_lengths: np.ndarray
     output_lengths: list[np.ndarray]
     complete: Completeness | None
+    words: dict[str, Buckets]
 
 
 def count(read: Read, settings: Settings, say: Say) -> Counts:
@@ -141,7 +146,9 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
         read.inputs.extend(read_too)
     elsewhere = {name: each.metric for name, each in read.elsewhere.items()}
     additive = Additive.of(statistics, output_lengths, reference_lengths, elsewhere, read.documents)
-    return Counts(counted, scored, additive, reference_lengths, output_lengths, complete)
+    say("counting words by frequency")
+    words = count_words(read.texts[: 2 + _shown(read)], read.units.bleu_tokenizer, read.frequencies)
+    return Counts(counted, scored, additive, reference_lengths, output_lengths, complete, words)
 
 
 def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Settings, say: Say) -> Analysis:
@@ -213,6 +220,11 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         "places": None
         if read.places is None
         else by_place(additive, read.places, _names(outputs), resampling.samples, resampling.seed),
+        "words": {
+            "frequencies": None if settings.word_frequencies is None else str(settings.word_frequencies),
+            "tokenizer": units.bleu_tokenizer,
+            **word_results(counts.words, _names(outputs), read.systems, resampling, read.documents),
+        },
         "completeness": complete.results if complete else None,
         "warnings": warnings,
     }  # fmt: skip
@@ -237,7 +249,18 @@ def _warnings(read: Read, counts: Counts, settings: Settings, ter_band: int | No
         *counts.neural.warnings,
         *(counts.complete.warnings if counts.complete else []),
         *settings.resampling.warnings(_shown(read)),
+        *_few_documents(read.documents),
         *warnings_of(read.given, read.findings, ter_band, read.units.ter_characters),
+    ]
+
+
+def _few_documents(documents: np.ndarray | None) -> list[str]:
+    """A warning about intervals over few documents."""
+    if documents is None or (count := len(np.unique(documents))) >= FEWEST_DOCUMENTS:
+        return []
+    return [
+        f"Intervals and tests draw {count} documents, and may be wrong with fewer than {FEWEST_DOCUMENTS};"
+        " lengths are not compared."
     ]
 
 

@@ -112,12 +112,15 @@ class Cuts:
         return cls(lengths, documents, kept, merged)
 
     def parts(self) -> list[Part]:
-        """Shorter sides, longer sides, merged bins, and changes."""
+        """Shorter sides, longer sides, merged bins if there are several, and changes; none without cuts."""
         sides = {cut: (self._sizes(0, cut - 1), self._sizes(cut, None)) for cut in self.cuts}
         return [
             *(Part(SHORTER, cut, 0, cut - 1, *sides[cut][0]) for cut in self.cuts),
             *(Part(LONGER, cut, cut, None, *sides[cut][1]) for cut in self.cuts),
-            *(Part(BIN, 0, each.first, each.last, *self._sizes(each.first, each.last)) for each in self.bins),
+            *(
+                Part(BIN, 0, each.first, each.last, *self._sizes(each.first, each.last))
+                for each in (self.bins if len(self.bins) > 1 else [])
+            ),
             *(Part(CHANGE, cut, 0, None, *map(min, *sides[cut])) for cut in self.cuts),
         ]
 
@@ -150,12 +153,13 @@ class Bands:
 
     Attributes:
         figures: (system, other) → its figures, in the order of `Cuts.parts`.
-        critical: (system, other) → c, the number of standard errors from a difference to the ends of its interval.
+        critical: (system, other) → c, the number of standard errors from a difference to the ends of its interval;
+            None: there are no cuts.
         samples: of the bootstrap.
     """
 
     figures: dict[tuple[str, str], list[Figure]]
-    critical: dict[tuple[str, str], float]
+    critical: dict[tuple[str, str], float | None]
     samples: int
 
 
@@ -171,9 +175,11 @@ def bands(
         metric: by which systems are compared.
         systems: name → indices of its outputs, one for each seed.
         pairs: of systems; all are corrected for together, unless not `jointly`.
-        cuts: of the lengths.
+        cuts: of the lengths; without any, there are no figures.
         samples, seed: of the bootstrap; at most `MOST_SAMPLES` are drawn.
     """
+    if not cuts.cuts:
+        return Bands({pair: [] for pair in pairs}, dict.fromkeys(pairs), 0)
     parts, measure = cuts.parts(), additive.metric(metric)
     outputs = sorted({output for pair in pairs for name in pair for output in systems[name]})
     rows = additive.rows[:, outputs, additive.columns[metric]]
@@ -194,7 +200,7 @@ def bands(
         largest = dict.fromkeys(largest, np.maximum.reduce(list(largest.values())))
     critical = {pair: float(np.quantile(each, LEVEL, method="higher")) for pair, each in largest.items()}
     figures = {pair: each.figures(parts, measure, critical[pair], largest[pair]) for pair, each in estimated.items()}
-    return Bands(figures, critical, samples)
+    return Bands(figures, {**critical}, samples)
 
 
 def _holds(part: Part, firsts: Sequence[int]) -> list[bool]:

@@ -26,6 +26,7 @@ from posnmt.evaluation.analyse.settings import Settings, with_run
 from posnmt.evaluation.analyse.swap import Swapped
 from posnmt.evaluation.analyse.swap import faults_of as swap_faults
 from posnmt.evaluation.analyse.units import Units, choose_units
+from posnmt.evaluation.analyse.words import word_frequencies
 from posnmt.metrics.metric import References, of_sentences, padded
 
 Say = Callable[[str], None]
@@ -118,6 +119,7 @@ class Read:
         bins: of source lengths.
         trained: the source lengths in training.
         seen: the sentences that occur in training texts.
+        frequencies: of words in the text of `word_frequencies`; None: there is none.
         inputs: records of the files.
         findings: of reading them.
     """
@@ -136,6 +138,7 @@ class Read:
     bins: list[Bin]
     trained: TrainedLengths
     seen: list[Seen]
+    frequencies: Counter[str] | None
     inputs: list[dict[str, Any]]
     findings: Findings
 
@@ -182,11 +185,12 @@ def read(files: Files, settings: Settings, say: Say) -> Read:
     count_target = length_unit(units.target, target_model, "target")
     trained, seen = _training(settings, texts[0], references, count_source, findings, inputs, say)
     inputs += [input_record(TextFile(role, path)) for role, path in _models(settings)]
+    frequencies = _frequencies(settings.word_frequencies, units.bleu_tokenizer, findings, inputs, say)
     lengths = np.array(count_source(texts[0].lines))
     bins = bins_of(lengths, trained, units.source == "characters", settings.bin_width, settings.bin_edges)
     return Read(
         given, texts, references, places, documents, groups, systems_of(list(files.outputs), groups), elsewhere, units,
-        count_target, lengths, bins, trained, seen, inputs, findings,
+        count_target, lengths, bins, trained, seen, frequencies, inputs, findings,
     )  # fmt: skip
 
 
@@ -194,7 +198,7 @@ def _documents(path: Path, source: Text, findings: Findings, inputs: list[dict[s
     """`[N]` the number of the document of each line of the source; the record of the file is added.
 
     Raises:
-        UserError: the file cannot be read, has another number of lines, or has a line without an id.
+        UserError: the file cannot be read, has another number of lines or a single id, or has a line without an id.
     """
     file = TextFile("documents", path)
     ids = [document_of(line) for line in read_lines(file, findings)]
@@ -204,8 +208,31 @@ def _documents(path: Path, source: Text, findings: Findings, inputs: list[dict[s
     if None in ids:
         what, todo = "the line has no document id", "write one id on each line"
         raise UserError(what, f"{path}:{ids.index(None) + 1}", todo)
+    if len(set(ids)) == 1:
+        what, todo = "all lines have the same document id", "write the id before the first blank, one for each document"
+        raise UserError(what, path, todo)
     inputs.append(input_record(file, lines=len(ids), digests=findings.digests))
     return np.unique(np.array(ids), return_inverse=True)[1]
+
+
+def _frequencies(
+    path: Path | None, tokenizer: str, findings: Findings, inputs: list[dict[str, Any]], say: Say
+) -> Counter[str] | None:
+    """How often each word is in a text, if there is one; the record of its file is added.
+
+    Raises:
+        UserError: the file cannot be read, or has no words.
+    """
+    if path is None:
+        return None
+    say("counting the words of the training text")
+    file = TextFile("word frequencies", path)
+    counted = word_frequencies(read_lines(file, findings), tokenizer)
+    findings.raise_all()
+    if not counted:
+        raise UserError("the text has no words", path, "give a text in the target language, such as that of training")
+    inputs.append(input_record(file, lines=findings.lines[file], digests=findings.digests))
+    return counted
 
 
 def _training(

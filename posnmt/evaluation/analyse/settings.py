@@ -40,6 +40,8 @@ class Settings:
         parallel: source and target of further aligned text, to learn the lexicon of completeness from.
         realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
         judged: name of an output → a file of human labels: whether its sentences are complete.
+        word_frequencies: text whose word frequencies make buckets of words, such as the target side of training;
+            default: the reference.
         documents: file with the document id of each line (the text before the first blank); resampling then draws whole
             documents.
         baseline: name of the system that the verdict compares the others with by length; default: the best one.
@@ -68,6 +70,7 @@ class Settings:
     realign: bool = False
     parallel: tuple[Path, Path] | None = None
     judged: Mapping[str, Path] = field(default_factory=dict)
+    word_frequencies: Path | None = None
     documents: Path | None = None
     baseline: str | None = None
     lower_is_better: Sequence[str] = ()

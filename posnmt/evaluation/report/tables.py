@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from posnmt.evaluation.analyse.words import KINDS
 from posnmt.evaluation.report.grid import csv_text
 
 Rows = Iterable[Sequence[Any]]
 
 
-TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths", "completeness", "places")
+TABLES = (
+    "scores", "differences", "cuts", "significance", "seeds", "swap", "positions", "words", "word_differences",
+    "lengths", "completeness", "places",
+)  # fmt: skip
 """The names of the tables."""
 
 
@@ -36,6 +40,11 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
         "differences": (
             ["system", "other", "bin", "measure", "difference", "low", "high"], _differences(results),
         ),
+        "cuts": (
+            ["system", "other", "kind", "cut", "first", "last", "sentences", "units", "difference", "low", "high",
+             "ahead", "p"],
+            _cuts(results),
+        ),
         "significance": (
             ["metric", "test", "system", "other", "difference", "p", "corrected", "mark", "baseline_p"],
             _tests(results),
@@ -46,6 +55,12 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
         "swap": (["system", "share", *measures, *ends], _swap(results, measures, ends)),
         "positions": (
             ["system", "kind", "place", "precision", "output_words", "recall", "reference_words"], _positions(results),
+        ),
+        "words": (
+            ["system", "kind", "bucket", "reference_words", "measure", "value", "low", "high"], _words(results),
+        ),
+        "word_differences": (
+            ["system", "other", "kind", "bucket", "measure", "difference", "low", "high"], _word_differences(results),
         ),
         "lengths": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
         "places": (["system", "place", "n", *measures, *ends], _places(results, measures, ends)),
@@ -80,6 +95,43 @@ def _differences(results: dict[str, Any]) -> Rows:
         for label, measures in zip(labels, [pair["overall"], *pair["bins"]], strict=True):
             for measure, figures in measures.items():
                 yield [pair["system"], pair["other"], label, measure, *(figures or [None] * 3)]
+
+
+def _cuts(results: dict[str, Any]) -> Rows:
+    """A row for each pair of systems and part of the lengths."""
+    for pair in (results["verdict"]["by_length"] or {"pairs": []})["pairs"]:
+        for figure in pair["figures"]:
+            yield [pair["system"], pair["other"], *figure.values()]
+
+
+def _words(results: dict[str, Any]) -> Rows:
+    """A row for each output, bucket of words and measure."""
+    for kind in KINDS:
+        of_kind = results["words"][kind]
+        for system in of_kind["systems"]:
+            for place, (label, count) in enumerate(zip(of_kind["labels"], of_kind["reference_words"], strict=True)):
+                for measure in of_kind["measures"]:
+                    limits = (system["intervals"] or {measure: {place: None}})[measure][place]
+                    yield [
+                        system["name"],
+                        kind,
+                        label,
+                        count,
+                        measure,
+                        system[measure][place],
+                        *(limits or (None, None)),
+                    ]
+
+
+def _word_differences(results: dict[str, Any]) -> Rows:
+    """A row for each pair of systems, bucket of words and measure."""
+    for kind in KINDS:
+        of_kind = results["words"][kind]
+        for pair in of_kind["differences"] or []:
+            for place, label in enumerate(of_kind["labels"]):
+                for measure in of_kind["measures"]:
+                    figures = pair[measure][place] or [None] * 3
+                    yield [pair["system"], pair["other"], kind, label, measure, *figures]
 
 
 def _tests(results: dict[str, Any]) -> Rows:

@@ -70,13 +70,22 @@ def test_intervals_and_tests_are_over_documents(analysed):
 
 @pytest.mark.parametrize(
     ("ids", "place", "what"),
-    [(["a"] * 59, "ids", "59"), (["a"] * 30 + [" "] + ["b"] * 29, "ids:31", "document id")],
+    [
+        (["a"] * 59, "ids", "59"),
+        (["a"] * 30 + [" "] + ["b"] * 29, "ids:31", "document id"),
+        (["a 1"] * 60, "ids", "same"),
+    ],
 )
 def test_ids_that_do_not_fit_are_refused(analysed, ids, place, what):
     with pytest.raises((UserErrors, posnmt.UserError)) as caught:
         analysed(ids)
     assert place in str(caught.value)
     assert what in str(caught.value)
+
+
+def test_few_documents_are_warned_of(analysed):
+    few, many = (analysed([f"d{number % count}" for number in range(60)]) for count in (19, 20))
+    assert [sum("19 documents" in each for each in result["warnings"]) for result in (few, many)] == [1, 0]
 
 
 def test_a_baseline_that_is_no_system_is_refused(analysed):

@@ -8,7 +8,6 @@ import pytest
 
 from posnmt.evaluation.analyse.bins import Bin
 from posnmt.evaluation.analyse.length_bands import (
-    BIN,
     CHANGE,
     FEWEST,
     FEWEST_DOCUMENTS,
@@ -41,8 +40,6 @@ def test_sides_and_bins_have_enough_sentences_and_documents(seed):
     assert [each.first for each in cuts.bins[1:]] == [each.last + 1 for each in cuts.bins[:-1]]
     assert {each.first for each in cuts.bins} <= {each.first for each in BINS}
     for part in cuts.parts():
-        if part.kind == BIN and len(cuts.bins) == 1:
-            continue
         last = math.inf if part.last is None else part.last
         inside = (lengths >= part.first) & (lengths <= last)
         if part.kind != CHANGE:
@@ -57,9 +54,12 @@ def test_bins_are_merged_until_they_have_enough():
     assert Cuts.of(lengths, BINS).bins == [Bin(0, 19), Bin(20, 29), Bin(30, None)]
 
 
-def test_text_that_cannot_be_parted_has_no_cut():
-    for lengths in (np.full(500, 9), np.arange(59)):
-        assert Cuts.of(lengths, BINS).cuts == []
+@pytest.mark.parametrize(
+    ("lengths", "documents"), [(np.full(500, 9), None), (np.arange(59), None), (np.arange(300), np.zeros(300, int))]
+)
+def test_text_that_cannot_be_parted_has_no_figures(lengths, documents):
+    assert Cuts.of(lengths, BINS, documents).cuts == []
+    assert figures_of(scored(lengths, [equal, equal], documents=documents), lengths).figures[PAIR] == []
 
 
 @pytest.mark.parametrize("grouped", [False, True])
