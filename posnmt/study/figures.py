@@ -22,6 +22,7 @@ from posnmt.evaluation.report.charts import (
     distribution_chart,
     length_chart,
     lengths_of,
+    sharing,
     swap_chart,
 )
 from posnmt.evaluation.report.figures.lines import MOST_BANDS
@@ -106,22 +107,32 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
             legend.append(f"{title}: not drawn, because {outcome}.")
         else:
             charts.append(outcome)
+    if any(chart.few for chart in charts):
+        legend.append(f"Points of fewer than {FEWEST_SENTENCES} sentences are hollow and not joined.")
     if charts:
-        curves = [[curve for _, curve in chart.columns()] for chart in charts]
-        banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
-        if any(chart.few for chart in charts):
-            legend.append(f"Points of fewer than {FEWEST_SENTENCES} sentences are hollow and not joined.")
-        seeds = {count for of_chart in curves for curve in of_chart for count in curve.outputs if count}
-        legend.append(_describe_seeds(seeds, banded))
-    return charts, list(filter(None, dict.fromkeys(legend)))
+        legend.append(_describe_intervals(charts))
+    return sharing(charts), list(filter(None, dict.fromkeys(legend)))
 
 
-def _describe_seeds(seeds: Collection[int], banded: bool) -> str:
-    """A sentence of the legend that explains lines and bands; `seeds`: the numbers of seeds behind the points."""
+def _describe_intervals(charts: Sequence[Chart]) -> str:
+    """A sentence of the legend of charts that explains lines and intervals."""
+    curves = [curve for chart in charts for _, curve in chart.columns()]
+    most = max(len(panel.curves) for chart in charts for panel in chart.panels)
+    bands = "" if charts[0].kind == "histogram" else "bands" if most <= MOST_BANDS else "bars"
+    return _describe_seeds({count for curve in curves for count in curve.outputs if count}, bands)
+
+
+def _describe_seeds(seeds: Collection[int], bands: str) -> str:
+    """A sentence of the legend that explains lines and intervals.
+
+    Args:
+        seeds: the numbers of seeds behind the points.
+        bands: how intervals are drawn; empty: not at all.
+    """
     if max(seeds, default=1) == 1:
-        return "Bands are 95 % intervals over sentences." if banded else ""
+        return f"{bands.capitalize()} are 95 % intervals over sentences." if bands else ""
     of_one = "; those of a single seed are 95 % intervals over sentences" if min(seeds) == 1 else ""
-    return f"Means over seeds{f'; bands go from the lowest to the highest seed{of_one}' if banded else ''}."
+    return f"Means over seeds{f'; {bands} go from the lowest to the highest seed{of_one}' if bands else ''}."
 
 
 @dataclass(frozen=True)

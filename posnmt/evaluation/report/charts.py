@@ -49,6 +49,7 @@ class Curve:
         values: one for each position of the chart; None where nothing can be measured.
         intervals: for each value (lower, upper) or None; with several seeds, the lowest and highest seed.
         outputs: for each value the number of outputs that it is the mean of; default: one.
+        by_seed: for each value those of the seeds; empty: not known.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Curve:
     values: Sequence[float | None]
     intervals: Sequence[Interval]
     outputs: Sequence[int] = ()
+    by_seed: Sequence[Sequence[float | None]] = ()
 
     @property
     def seeds(self) -> int:
@@ -106,6 +108,8 @@ class Chart:
         squared: for `heat`, whether rows have the same positions as columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
+        about_bands: the intervals in words, where they are not those over sentences or seeds.
+        limits: ends of the vertical axis, of a chart that shares it with others; None: from its values.
         undecided: positions whose values decide nothing, and the reason for the legend; None: those of few sentences.
     """
 
@@ -124,6 +128,8 @@ class Chart:
     squared: bool = False
     width: int = 1
     opened: bool = True
+    about_bands: str = ""
+    limits: tuple[float, float] | None = None
     undecided: tuple[Sequence[int], str] | None = None
 
     @property
@@ -169,6 +175,16 @@ class Chart:
     def about_few(self) -> str:
         """The legend's text for them."""
         return f"fewer than {FEWEST_SENTENCES} sentences" if self.undecided is None else self.undecided[1]
+
+    def span(self, panel: Panel, bands: bool = True) -> tuple[float, float]:
+        """The ends of a panel's vertical axis. Panels of the same measure have the same.
+
+        Args:
+            panel: of this chart.
+            bands: whether intervals are drawn.
+        """
+        same = [each for each in self.panels if each.measure == panel.measure]
+        return self.limits or ends_of([curve for each in same for curve in each.curves], panel.measure, bands)
 
     @property
     def tabled(self) -> bool:
@@ -237,6 +253,34 @@ class Chart:
         return Grid(heads, rows, corner=panel.measure.title)
 
 
+def ends_of(curves: Iterable[Curve], measure: Measure, bands: bool = True) -> tuple[float, float]:
+    """The ends of an axis for curves, with a margin; an axis of values of 0 and more begins at 0 or above."""
+    values: list[float] = [] if measure.neutral is None else [measure.neutral]
+    shown: list[float] = []
+    for curve in curves:
+        shown += [value for value in curve.values if value is not None]
+        values += [end for ends in curve.intervals if bands and ends for end in ends]
+    values += shown
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+    below = low - margin if min(shown, default=0) < 0 or measure.signed else max(low - margin, 0.0)
+    return below, high + margin
+
+
+def sharing(charts: Sequence[Chart]) -> list[Chart]:
+    """The same line charts with one vertical axis for all of the same measure, for plots side by side."""
+    together: dict[Measure, list[Curve]] = {}
+    for chart in charts:
+        for panel in chart.panels:
+            together.setdefault(panel.measure, []).extend(panel.curves)
+    return [
+        replace(chart, limits=ends_of(together[chart.panels[0].measure], chart.panels[0].measure))
+        if chart.kind == "lines" and len({panel.measure for panel in chart.panels}) == 1
+        else chart
+        for chart in charts
+    ]
+
+
 def _cell(measure: Measure, curve: Curve, place: int) -> Cell:
     """One value of a curve."""
     interval = curve.intervals[place]
@@ -254,13 +298,14 @@ def lines_of(results: dict[str, Any]) -> list[Line]:
     return [Line(name, number, outputs) for number, (name, outputs) in enumerate(systems_of(names, groups).items())]
 
 
-def charts(results: dict[str, Any]) -> dict[str, list[Chart]]:
+def charts(results: dict[str, Any], of: Sequence[Line] | None = None) -> dict[str, list[Chart]]:
     """All charts of an analysis by section of the page: `difference`, `length`, `distribution`, `position`, `swap`.
 
     Args:
         results: of `posnmt.evaluation.analyse.analyse.analyse`.
+        of: the systems; default: all, with the names of the results, which differences always have.
     """
-    lines = lines_of(results)
+    lines = of or lines_of(results)
     return {
         "difference": [difference_chart(results, name) for name in metrics_of(results)]
         if results["differences"]
@@ -373,6 +418,7 @@ def _position_chart(results: dict[str, Any], lines: Sequence[Line], kind: str) -
         axis=places[kind],
         labels=labels[:last],
         panels=panels,
+        limits=ends_of([curve for panel in panels for curve in panel.curves], panels[0].measure),
         counts=(f"{what.capitalize()} of the reference", systems[0][kind]["n"]["recall"][:last]),
     )
 
@@ -421,14 +467,14 @@ def distribution_chart(results: dict[str, Any], lines: Sequence[Line], number: i
     sources = f"sources of {lengths_of(each)} {unit}"
     known = "" if each["training"] in (None, "seen") else f", {each['training']} in training"
     decimals = 0 if all(len(line.outputs) == 1 for line in lines) else 1
-    measure = Measure("Sentences", f"{sources}, n={each['n']}", decimals)
+    measure = Measure("Sentences", f"{each['n']:,} {sources}", decimals)
     panels = []
     for line in lines:
         counts = [_summed(distribution["systems"][row], together) for row in line.outputs]
         panels.append(Panel(measure, [reference, _joined(line, counts)], line.name))
     return Chart(
         name=f"output-lengths-{each['first']}-{'and-more' if each['last'] is None else each['last']}",
-        title=f"Output lengths for {sources} (n={each['n']}{known})",
+        title=f"Output lengths for {each['n']:,} {sources}{known}",
         axis=f"output length in {target_unit}",
         labels=[str(first) if width == 1 else f"{first}-{first + width - 1}" for first in firsts],
         panels=panels or [Panel(measure, [reference])],
@@ -453,7 +499,7 @@ def curve_through(name: str, number: int, points: Iterable[tuple[Sequence[float 
     """A curve from the values of all seeds at each position; where there is a single seed, with the given interval."""
     values: list[float | None] = []
     ends: list[Interval] = []
-    outputs = []
+    outputs, by_seed = [], []
     for of_seeds, interval in points:
         if len(of_seeds) > 1:
             each = spread(of_seeds)
@@ -464,4 +510,5 @@ def curve_through(name: str, number: int, points: Iterable[tuple[Sequence[float 
             values.append(of_seeds[0] if of_seeds else None)
             ends.append(interval)
         outputs.append(len(of_seeds))
-    return Curve(name, number, values, ends, outputs)
+        by_seed.append(of_seeds)
+    return Curve(name, number, values, ends, outputs, by_seed)

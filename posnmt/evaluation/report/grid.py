@@ -154,9 +154,23 @@ class Sheet:
         return any(cell.training == "unseen" for cell in self.cells)
 
 
+OPEN = r"\d[\d,]*-"
+"""The label of a bin without an upper end."""
+
+
 def dashed(text: str) -> str:
-    """A text with en dashes in ranges of numbers, such as 10-19 and 60-, but not in names such as t5-base."""
+    """A text with en dashes in ranges of numbers, such as 10-19, but not in names such as t5-base.
+
+    The label of an open bin, 60-, becomes `60 and more`.
+    """
+    if re.fullmatch(OPEN, text):
+        return f"{text[:-1]} and more"
     return re.sub(r"(?<![\w.-])(\d[\d,]*)-(?![^\W\d])", "\\1\N{EN DASH}", text)
+
+
+def headed(text: str) -> str:
+    """The same where there is little space, as above a column: 60- becomes `≥ 60`."""
+    return f"≥ {text[:-1]}" if re.fullmatch(OPEN, text) else dashed(text)
 
 
 def _letter(number: int) -> str:

@@ -146,5 +146,10 @@ def table(blocks: Sequence[Block], caption: str, label: str) -> str:
         rf"\label{{tab:{label}}}",
         rf"\end{{{environment}}}",
     ]
-    defined = [_DEFINE_OTHER] if any(_OTHER in line for line in body) else []
-    return "\n".join([NEEDS, *defined, *body]) + "\n"
+    return with_letters("\n".join([NEEDS, *body]) + "\n")
+
+
+def with_letters(text: str) -> str:
+    """A file with the definition of the command for letters of any script, below its first line, if it has any."""
+    first, below, rest = text.partition("\n")
+    return f"{first}\n{_DEFINE_OTHER}\n{rest}" if _OTHER in text else f"{first}{below}{rest}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from posnmt.evaluation.report.grid import Cell, Grid, Row, Sheet, dashed
+from posnmt.evaluation.report.grid import Cell, Grid, Row, Sheet, headed
 from posnmt.evaluation.report.latex import Block, escape, table
 from posnmt.evaluation.report.latex import Cell as Heading
 
@@ -17,7 +17,7 @@ MOST_MARKS = 20
 MOST_NAMED, LONGEST_NAMED = 6, 12
 MARKS = {">>": r"$\gg$", "<<": r"$\ll$", ">": "$>$", "<": "$<$", "~": r"$\sim$"}
 # Signs in running text that not every LaTeX font has.
-_SIGNS = {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$", ">>": r"$\gg$", "<<": r"$\ll$"}
+_SIGNS = {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$", ">>": r"$\gg$", "<<": r"$\ll$"}
 
 
 def to_latex(sheet: Sheet) -> str:
@@ -42,7 +42,7 @@ def _block(grid: Grid, sheet: Sheet) -> Block:
         heading.append([Heading(""), *(Heading(_text(text), span) for text, _, span in grid.groups)])
         if any(about for _, about, _ in grid.groups):
             heading.append([Heading(""), *(Heading(_text(about), span) for _, about, span in grid.groups)])
-    heading.append([Heading(_text(grid.corner)), *(Heading(_text(dashed(head.title))) for head in grid.heads)])
+    heading.append([Heading(_text(grid.corner)), *(Heading(_text(headed(head.title))) for head in grid.heads)])
     if not grid.groups and any(head.about for head in grid.heads):
         heading.append([Heading(""), *(Heading(_text(head.about)) for head in grid.heads)])
     empty = [""] * len(grid.heads)

@@ -16,7 +16,7 @@ from posnmt.evaluation.report.examples import Examples
 from posnmt.evaluation.report.figures import Drawing
 from posnmt.evaluation.report.figures.canvas import COLOURS, SERIES
 from posnmt.evaluation.report.figures.lines import MOST_BANDS
-from posnmt.evaluation.report.grid import dashed
+from posnmt.evaluation.report.grid import dashed, headed
 from posnmt.evaluation.report.measures import higher_is_better, measures_of, presentations
 from posnmt.evaluation.report.sheets import each_seed, overall, ranked
 from posnmt.evaluation.report.significance import TESTS, contested, explained, significance_sheets
@@ -120,7 +120,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"series": _series, "dashed": dashed}
+    environment.globals |= {"series": _series, "dashed": dashed, "headed": headed}
     return environment
 
 

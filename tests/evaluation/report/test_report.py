@@ -14,7 +14,7 @@ from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.report.charts import MOST_DISTRIBUTIONS, charts
 from posnmt.evaluation.report.figures import canvas, draw
-from posnmt.evaluation.report.figures.canvas import MARKERS, SERIES, STROKES, WIDTH, line_style, marker_style
+from posnmt.evaluation.report.figures.canvas import MARKERS, SERIES, STROKES, line_style, marker_style
 from posnmt.evaluation.report.latex_sheet import to_latex
 from posnmt.evaluation.report.sheets import chart_sheet
 from posnmt.evaluation.report.significance import contested, explained, floor, show_p
@@ -309,7 +309,7 @@ def test_hardly_anything_to_show(tmp_path, lines):
     assert [row[2][2] for row in table[2:]] == ["–", "–"]
 
 
-def test_twenty_systems_are_told_apart_and_have_no_bands(tmp_path):
+def test_twenty_systems_are_told_apart_and_have_bars(tmp_path):
     styles = [(line_style(number), marker_style(number)) for number in range(len(SERIES) * len(MARKERS) * len(STROKES))]
     assert len({str(style) for style in styles}) == len(styles)
     with without_figures():
@@ -320,7 +320,8 @@ def test_twenty_systems_are_told_apart_and_have_no_bands(tmp_path):
     svg = draw([chart])[chart.name].svg
     assert all(f">system {number}<" in svg for number in range(20))
     assert "FillBetween" not in svg
-    assert "so many bands would cover each other" in "".join(page_of(tmp_path).words)
+    assert svg.count("LineCollection") == 20
+    assert "Bars: 95 % bootstrap intervals." in "".join(page_of(tmp_path).words)
     assert len(page_of(tmp_path).tables["overall"]) == 21
     shown = charts(results)["distribution"][0]
     assert [panel.title for panel in shown.panels] == [f"system {number}" for number in range(20)]
@@ -347,7 +348,7 @@ def test_small_multiples_say_what_they_show(whole):
     differences, histogram = sections["difference"][0], sections["distribution"][0]
     drawings = draw([differences, histogram])
     assert ">BLEU by source length: difference from a<" in drawings[differences.name].svg
-    assert f">Sentences (sources of 0 to 4 words, n={whole[1]['bins'][0]['n']})<" in drawings[histogram.name].svg
+    assert f">Sentences ({whole[1]['bins'][0]['n']} sources of 0 to 4 words)<" in drawings[histogram.name].svg
     for chart in (differences, histogram):
         for panel in chart.panels:
             assert f">{panel.title}<" in drawings[chart.name].svg
@@ -467,7 +468,7 @@ def drawn(chart, monkeypatch):
     """The axes of a drawn chart, and the texts of its legend."""
     kept = []
     save = canvas.save
-    monkeypatch.setattr(canvas, "save", lambda figure, points: kept.append(figure) or save(figure, points))
+    monkeypatch.setattr(canvas, "save", lambda figure, *rest: kept.append(figure) or save(figure, *rest))
     draw([chart])
     return kept[0].axes[0], [text.get_text() for text in kept[0].legends[0].get_texts()]
 
@@ -537,9 +538,9 @@ def test_figures_show_names_bins_and_shade_in_the_width_of_a_column(tmp_path):
     outputs = {"ours": noisy(sentences(), 0.3, 1), "_theirs": sentences(), "日本語 $x$": noisy(sentences(), 0.1, 2)}
     analysed(tmp_path, outputs, bin_edges=[3, 6, 10], max_trained_length=7, metrics=["bleu"])
     svg = (tmp_path / "out/figures/bleu-by-length.svg").read_text(encoding="utf-8")
-    for words in (">ours<", ">_theirs<", ">日本語 $x$<", ">0-2<", ">10-<", ">n=6<", "length not in training",
+    for words in (">ours<", ">_theirs<", ">日本語 $x$<", ">0–2<", ">10 and more<", ">n<", "length not in training",
                   "partly in training"):  # fmt: skip
         assert words in svg
     assert "date" not in svg.lower()
-    assert float(ElementTree.fromstring(svg).attrib["width"].removesuffix("pt")) == pytest.approx(72 * WIDTH)
+    assert float(ElementTree.fromstring(svg).attrib["width"].removesuffix("pt")) == pytest.approx(72 * 3.3)
     assert (tmp_path / "out/figures/bleu-by-length.pdf").read_bytes().startswith(b"%PDF")

@@ -15,8 +15,9 @@ import numpy as np
 
 from posnmt.evaluation.report.charts import Chart, Panel
 from posnmt.evaluation.report.figures import canvas
-from posnmt.evaluation.report.figures.canvas import COLOURS, SERIES, TITLE, WIDTH, Drawing
+from posnmt.evaluation.report.figures.canvas import COLOURS, SERIES, TITLE, Drawing
 from posnmt.evaluation.report.figures.lines import shaded
+from posnmt.evaluation.report.figures.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,20 +36,22 @@ MISSING = (0.5, 0.5, 0.5, 0.22)
 STEPS = 64
 
 
-def draw_heat(chart: Chart) -> Drawing:
+def draw_heat(chart: Chart, style: Style) -> Drawing:
     """Draw the panels, with lines where training ends."""
     values = [np.array([_numbers(curve.values) for curve in panel.curves], float) for panel in chart.panels]
     known = np.concatenate([each[np.isfinite(each)] for each in values])
     span = span_of(known)
-    with canvas.settings(chart.name):
-        figure, all_axes = _layout(chart)
+    with canvas.settings(chart.name, style):
+        figure, all_axes = _layout(chart, style.width)
         for number, (axes, panel, cells) in enumerate(zip(all_axes, chart.panels, values, strict=True)):
             axes.imshow(colours(cells, span), aspect="auto", interpolation="none", zorder=2)
             _label(axes, chart, panel, number)
             _mark(axes, chart)
-        _scale(figure, chart, span)
+        _scale(figure, chart, span, style.width)
         few = sum(each.size for each in values) <= canvas.MOST_POINTS
-        return canvas.save(figure, canvas.points_of(chart, all_axes, range(len(chart.labels))) if few else [])
+        return canvas.save(
+            figure, style, canvas.points_of(chart, all_axes, lambda _: range(len(chart.labels))) if few else []
+        )
 
 
 def span_of(known: np.ndarray) -> tuple[float, float]:
@@ -76,7 +79,7 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else value for value in values]
 
 
-def _layout(chart: Chart) -> tuple[Figure, list[Axes]]:
+def _layout(chart: Chart, whole: float) -> tuple[Figure, list[Axes]]:
     """An empty figure with axes for each panel, below the scale of colours."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -86,22 +89,22 @@ def _layout(chart: Chart) -> tuple[Figure, list[Axes]]:
     left = EDGE + _inches(names)
     below = (_inches([_cut(label) for label in chart.labels]) if _are_words(chart) else 0.12) + 0.2
     columns = 1 + _beside(chart)
-    width = (WIDTH - left - EDGE - (columns - 1) * GAP) / columns
+    width = (whole - left - EDGE - (columns - 1) * GAP) / columns
     plot = width if chart.squared else min(max(rows * APART / 72, LOW), HIGH)
     down = -(-len(chart.panels) // columns)
     titled = TITLE if any(panel.title for panel in chart.panels) else 0.06
     height = SCALE + down * (titled + plot) + below
-    figure = Figure(figsize=(WIDTH, height), facecolor=COLOURS["surface"])
+    figure = Figure(figsize=(whole, height), facecolor=COLOURS["surface"])
     FigureCanvasAgg(figure)
     axes = []
     for number in range(len(chart.panels)):
         row, column = divmod(number, columns)
         bottom = height - SCALE - (row + 1) * (titled + plot)
-        place = ((left + column * (width + GAP)) / WIDTH, bottom / height, width / WIDTH, plot / height)
+        place = ((left + column * (width + GAP)) / whole, bottom / height, width / whole, plot / height)
         axes.append(figure.add_axes(place, facecolor="none"))
         axes[-1].set_label("first" if column == 0 else "")  # has row labels
     figure.text(
-        (left + WIDTH - EDGE) / 2 / WIDTH, 0.04 / height, chart.axis,
+        (left + whole - EDGE) / 2 / whole, 0.04 / height, chart.axis,
         ha="center", va="bottom", color=COLOURS["muted"], fontsize=7.5,
     )  # fmt: skip
     return figure, axes
@@ -143,11 +146,11 @@ def _mark(axes: Axes, chart: Chart) -> None:
                     line((place + neighbour) / 2, **edge)
 
 
-def _scale(figure: Figure, chart: Chart, span: tuple[float, float]) -> None:
+def _scale(figure: Figure, chart: Chart, span: tuple[float, float], whole: float) -> None:
     """The scale of colours above the panels, and the explanation of the marks."""
     height = figure.get_size_inches()[1]
     measure = chart.panels[0].measure
-    axes = figure.add_axes((0.2 / WIDTH, 1 - 0.19 / height, 0.9 / WIDTH, 0.07 / height), facecolor="none")
+    axes = figure.add_axes((0.2 / whole, 1 - 0.19 / height, 0.9 / whole, 0.07 / height), facecolor="none")
     axes.imshow(colours(np.linspace(*span, STEPS)[None], span), aspect="auto", interpolation="none")
     axes.set_yticks([])
     axes.set_xticks([0, (STEPS - 1) / 2, STEPS - 1], [measure.show(tick) for tick in (span[0], sum(span) / 2, span[1])])
@@ -156,7 +159,7 @@ def _scale(figure: Figure, chart: Chart, span: tuple[float, float]) -> None:
         spine.set_color(COLOURS["grid"])
     words = [measure.better, f"beyond the dashes: {chart.trained} not in training" if shaded(chart) else ""]
     figure.text(
-        1.26 / WIDTH, 1 - 0.11 / height, "\n".join(filter(None, words)),
+        1.26 / whole, 1 - 0.11 / height, "\n".join(filter(None, words)),
         ha="left", va="top", color=COLOURS["muted"], fontsize=6.2, linespacing=1.3,
     )  # fmt: skip
 

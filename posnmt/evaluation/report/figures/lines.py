@@ -1,22 +1,31 @@
-"""Line charts: measures by source length, position in the sentence or share of swapped words."""
+"""Line charts: measures by source length, position in the sentence or share of swapped words.
+
+Up to two curves have bands for their intervals. More have bars, which stand side by side.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from posnmt.evaluation.report.charts import Chart, Curve, Interval
 from posnmt.evaluation.report.figures import canvas
 from posnmt.evaluation.report.figures.canvas import COLOURS, Drawing
+from posnmt.evaluation.report.figures.style import Style
+from posnmt.evaluation.report.grid import dashed, headed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# With more curves, bands are not drawn, since they would cover each other; the table has all intervals.
+# More curves have bars instead of bands, since bands would cover each other.
 MOST_BANDS = 2
+# The share of the space between two positions that the curves of a chart with bars take, and the most for one of them.
+SPREAD, APART = 0.6, 0.14
+# Of hollow markers, which are of few sentences.
+FADED = 0.6
 # With more positions, not every one has a marker.
 MOST_MARKERS = 24
 SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
@@ -25,26 +34,40 @@ SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
 }
 
 
-def draw_lines(chart: Chart) -> Drawing:
-    """Draw a line for each system in every panel, with bands for the intervals; unseen lengths are shaded."""
+def draw_lines(chart: Chart, style: Style) -> Drawing:
+    """Draw a line for each system in every panel, with its intervals; unseen lengths are shaded."""
     curves = chart.panels[0].curves
-    with canvas.settings(chart.name):
-        entries = [*map(canvas.entry, curves), *few_shown(chart), *shaded(chart)]
-        figure, all_axes = canvas.figure_of(chart, entries)
+    most = max(len(panel.curves) for panel in chart.panels)
+    with canvas.settings(chart.name, style):
+        entries = [*canvas.entries(curves), *few_shown(chart), *shaded(chart)]
+        figure, all_axes = canvas.figure_of(chart, entries, style)
         places = list(chart.places or range(len(chart.labels)))
+        beside = [
+            _beside(places, number, most, chart.logarithmic) if style.bands and most > MOST_BANDS else places
+            for number in range(most)
+        ]
         handles: list[Any] = []
         for number, (axes, panel) in enumerate(zip(all_axes, chart.panels, strict=True)):
             shades = shade(axes, chart)
-            for curve in panel.curves:
+            for row, curve in enumerate(panel.curves):
                 joined, apart = _parted(curve, chart.few)
-                handles += _draw_curve(axes, places, joined, bridged=chart.places is not None)
-                _draw_apart(axes, places, apart)
-                if len(panel.curves) <= MOST_BANDS:
-                    _draw_band(axes, places, joined)
-            label(axes, chart, number, places)
+                handles += _draw_curve(axes, beside[row], joined, bridged=chart.places is not None)
+                _draw_apart(axes, beside[row], apart)
+                if style.bands:
+                    (_draw_band if most <= MOST_BANDS else _draw_bars)(axes, beside[row], joined)
+            label(axes, chart, number, places, style)
+            axes.set_ylim(*chart.span(panel, style.bands))
         hollow = [_hollow() for _ in few_shown(chart)]
-        canvas.add_legend(figure, chart, [*handles[: len(curves)], *hollow, *shades.values()], entries)
-        return canvas.save(figure, canvas.points_of(chart, all_axes, places))
+        canvas.add_legend(figure, chart, [*handles[: len(curves)], *hollow, *shades.values()], entries, style)
+        return canvas.save(figure, style, canvas.points_of(chart, all_axes, beside.__getitem__))
+
+
+def _beside(places: Sequence[float], number: int, count: int, logarithmic: bool) -> list[float]:
+    """The places of one of several curves, moved so that no two curves have bars at the same place."""
+    along = [math.log(place) for place in places] if logarithmic else places
+    gap = min((later - earlier for earlier, later in pairwise(along)), default=1.0)
+    moved = [place + (number - (count - 1) / 2) * gap * min(APART, SPREAD / count) for place in along]
+    return [math.exp(place) for place in moved] if logarithmic else moved
 
 
 def _parted(curve: Curve, few: Sequence[int]) -> tuple[Curve, Curve]:
@@ -72,16 +95,17 @@ def _hollow() -> Any:
     )
 
 
-def _draw_apart(axes: Axes, places: list[float], curve: Curve) -> None:
+def _draw_apart(axes: Axes, places: Sequence[float], curve: Curve) -> None:
     """Draw the values of few sentences, which no line joins, as hollow markers."""
     style = {**canvas.marker_style(curve.number), "markerfacecolor": COLOURS["surface"], "markeredgewidth": 1.0}
+    style["alpha"] = FADED
     style["markeredgecolor"] = canvas.line_style(curve.number)["color"]
     points = [(place, value) for place, value in zip(places, curve.values, strict=True) if value is not None]
     if points:
         axes.plot(*zip(*points, strict=True), linestyle="none", **style, clip_on=False, zorder=3)
 
 
-def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) -> list[Any]:
+def _draw_curve(axes: Axes, places: Sequence[float], curve: Curve, bridged: bool) -> list[Any]:
     """Draw the line of one system. Missing values break the line, unless they are `bridged`."""
     points = [
         (place, math.nan if value is None else value)
@@ -95,7 +119,7 @@ def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) ->
     )  # fmt: skip
 
 
-def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
+def _draw_band(axes: Axes, places: Sequence[float], curve: Curve) -> None:
     """Draw a band between the ends of the intervals; an interval without neighbours becomes a bar."""
     colour = canvas.line_style(curve.number)["color"]
     for known, group in groupby(zip(places, curve.intervals, strict=True), lambda each: each[1] is not None):
@@ -107,6 +131,15 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
                 axes.vlines(at, lows, highs, color=colour, alpha=0.5, linewidth=2, zorder=2)
             else:
                 axes.fill_between(at, lows, highs, color=colour, alpha=0.15, linewidth=0, zorder=2)
+
+
+def _draw_bars(axes: Axes, places: Sequence[float], curve: Curve) -> None:
+    """Draw a bar between the ends of each interval."""
+    known = [(place, *ends) for place, ends in zip(places, curve.intervals, strict=True) if ends]
+    if known:
+        axes.vlines(
+            *zip(*known, strict=True), color=canvas.line_style(curve.number)["color"], linewidth=0.9, zorder=2.5
+        )
 
 
 def shaded(chart: Chart) -> list[str]:
@@ -140,15 +173,17 @@ def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
     return {text: shades[text] for text in shaded(chart)}
 
 
-def label(axes: Axes, chart: Chart, number: int, places: list[float]) -> None:
+def label(axes: Axes, chart: Chart, number: int, places: list[float], style: Style) -> None:
     """Add a panel's title, as many labels as fit, with n below each, and the line of the neutral value."""
-    canvas.quiet(axes, chart, number)
-    labels = list(chart.labels)
+    canvas.quiet(axes, chart, number, style)
+    width, low = canvas.panel_width(chart, style), canvas.lowest(chart, number, style)
+    labels = [ticked(label, width / len(chart.labels)) for label in chart.labels]
     if chart.counts and canvas.counted(chart):
-        labels = [f"{label}\nn={count}" for label, count in zip(labels, chart.counts[1], strict=True)]
-    every = step(labels, canvas.panel_width(chart))
+        labels = [f"{label}\n{count:,}" for label, count in zip(labels, chart.counts[1], strict=True)]
+        if low and number % canvas.columns_of(chart, style) == 0:
+            canvas.head_counts(axes, chart.counts[0])
+    every = step(labels, width)
     shown = range((len(labels) - 1) % every, len(labels), every)
-    low = canvas.lowest(chart, number)
     if chart.logarithmic:
         axes.set_xscale("log")
         axes.minorticks_off()
@@ -162,8 +197,19 @@ def label(axes: Axes, chart: Chart, number: int, places: list[float]) -> None:
         axes.axhline(neutral, color=COLOURS["muted"], linewidth=0.8, zorder=2)
 
 
+def ticked(text: str, width: float) -> str:
+    """A label of the axis: an open bin is `60 and more` if this fits into a width in inches, or else `≥ 60`."""
+    words = dashed(text)
+    fits = canvas.letters(words) <= width / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
+    return words if fits else headed(text)
+
+
 def step(labels: Sequence[str], width: float) -> int:
-    """The smallest n such that every n-th label fits without overlapping into a width in inches."""
-    widest = max(canvas.letters(line) for label in labels for line in label.split("\n"))
-    characters = width / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
-    return math.ceil(len(labels) * (widest + 1) / characters)
+    """The smallest n such that every n-th label, with the last, fits without overlapping into a width in inches."""
+    widths = [max(map(canvas.letters, label.split("\n"))) for label in labels]
+    apart = width / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER) / len(labels)  # in letters
+    for every in range(1, len(labels)):
+        shown = widths[(len(labels) - 1) % every :: every]
+        if all((one + next_one) / 2 + 1 <= every * apart for one, next_one in pairwise(shown)):
+            return every
+    return len(labels)

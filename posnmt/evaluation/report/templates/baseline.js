@@ -24,7 +24,11 @@ class Differences {
     this.results = results;
     this.panels = document.getElementById("difference-panels");
     const all = { label: "all", n: results.bins.reduce((sum, bin) => sum + bin.n, 0), training: null };
-    this.places = [all, ...results.bins].map((place) => ({ ...place, label: place.label.replace("-", "–") }));
+    this.places = [all, ...results.bins].map((place) => ({
+      ...place,
+      label: place.label.replace(/-$/, " and more").replace("-", "–"),
+      tick: place.label.replace(/(.*)-$/, "≥ $1").replace("-", "–"),
+    }));
     this.systems = [...compared.elements.baseline.options].map((option) => ({ name: option.value, colour: option.dataset.colour }));
     compared.hidden = false;
     compared.addEventListener("input", () => this.show());
@@ -105,13 +109,13 @@ class Differences {
     }
     line(LEFT, y(0), RIGHT, y(0), "var(--muted)", 1.2);
     line(LEFT + step, TOP, LEFT + step, BOTTOM, "var(--grid)", 1);
-    const widest = Math.max(...this.places.map(({ label, n }) => Math.max(label.length, String(n).length)));
+    const widest = Math.max(...this.places.map(({ tick, n }) => Math.max(tick.length, n.toLocaleString("en").length)));
     const every = Math.max(1, Math.ceil(((widest + 1) * LETTER) / step));
     write("n", LEFT - 5, BOTTOM + 27, "end");
-    this.places.forEach(({ label, n }, place) => {
+    this.places.forEach(({ label, tick, n }, place) => {
       if (place % every === 0) {
-        write(label, x(place), BOTTOM + 14, "middle");
-        write(String(n), x(place), BOTTOM + 27, "middle");
+        write(tick, x(place), BOTTOM + 14, "middle");
+        write(n.toLocaleString("en"), x(place), BOTTOM + 27, "middle");
       }
       const figure = figures[place];
       if (!figure) return;
