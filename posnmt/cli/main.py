@@ -32,6 +32,7 @@ COMMANDS = {
     "data": "posnmt.cli.data:data",
     "analyse": "posnmt.cli.analyse:analyse",
     "score": "posnmt.cli.translate:score",
+    "figure": "posnmt.cli.figure:figure",
     "metrics": "posnmt.cli.metrics:metrics",
     "show": "posnmt.cli.show:show",
     "study": "posnmt.cli.study:study",

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.crossed import LEVEL, Estimate
@@ -32,15 +32,40 @@ LOSS = Measure("Loss", "nats per subword, lower is better", 3)
 SHARE = Measure("Share of training", "pairs that reach the position, %", 1, neutral=0)
 UNREACHED = "reached by fewer than 1 in 1,000 training pairs"
 UNDECIDED = "too few sentences or documents to decide"
+BANDS = "95 % intervals over documents and seeds, for all bins of a curve at once (Bonferroni)"
 
 
-def difference_measure(effects: LengthEffects) -> Measure:
+class Curves(Protocol):
+    """The curves of a report: of `LengthEffects`, or read from a table."""
+
+    @property
+    def systems(self) -> Sequence[str]:
+        """Names, the baseline first."""
+
+    @property
+    def overall(self) -> Sequence[Measured]:
+        """The mean loss of all subwords."""
+
+    @property
+    def positions(self) -> Sequence[Measured]:
+        """By target position."""
+
+    @property
+    def source_lengths(self) -> Sequence[Measured]:
+        """By source length."""
+
+    @property
+    def distances(self) -> Sequence[Measured]:
+        """By the number of subwords beyond the lengths that training reaches."""
+
+
+def difference_measure(baseline: str) -> Measure:
     """The presentation of differences from the baseline."""
-    better = f"from {isolated(effects.baseline)}, below 0 is better"
+    better = f"from {isolated(baseline)}, below 0 is better"
     return Measure("Difference in loss", better, 3, signed=True, neutral=0)
 
 
-def likelihood_charts(effects: LengthEffects) -> list[Chart]:
+def likelihood_charts(effects: Curves) -> list[Chart]:
     """For each curve with several bins, the losses, and the differences from the baseline if there are others."""
     curves = {
         "target position": effects.positions,
@@ -50,7 +75,7 @@ def likelihood_charts(effects: LengthEffects) -> list[Chart]:
     return [chart for axis, rows in curves.items() if len(rows) > 1 for chart in _charts(effects, axis, rows)]
 
 
-def _charts(effects: LengthEffects, axis: str, rows: Sequence[Measured]) -> list[Chart]:
+def _charts(effects: Curves, axis: str, rows: Sequence[Measured]) -> list[Chart]:
     """The losses, below them the exposure of target positions, and the differences."""
     name, others = axis.replace(" ", "-"), list(enumerate(effects.systems))[1:]
     panels = [Panel(LOSS, [_curve(system, place, rows) for place, system in enumerate(effects.systems)])]
@@ -60,7 +85,7 @@ def _charts(effects: LengthEffects, axis: str, rows: Sequence[Measured]) -> list
     charts = [_chart(f"loss-by-{name}", f"Loss by {axis}", axis, rows, panels)]
     if not others:
         return charts
-    title, measure = f"Difference in loss by {axis}", difference_measure(effects)
+    title, measure = f"Difference in loss by {axis}", difference_measure(effects.systems[0])
     if len(others) <= MOST_BANDS:
         panels = [Panel(measure, [_curve(system, place, rows, difference=True) for place, system in others])]
         return [*charts, _chart(f"difference-by-{name}", title, axis, rows, panels)]
@@ -84,7 +109,7 @@ def _chart(
     return Chart(
         name, title, label, [row.bin if row.axis != "all" else "all" for row in rows], panels,
         counts=("n", [row.support.sentences for row in rows]), training=marks,
-        unreached=UNREACHED, undecided=(pale, UNDECIDED), kind=kind,
+        unreached=UNREACHED, undecided=(pale, UNDECIDED), kind=kind, about_bands=BANDS,
     )  # fmt: skip
 
 
@@ -107,7 +132,7 @@ TITLES = {
 NATS = "nats per subword"
 CSV_HEAD = (
     "axis", "bin", "system", "baseline", "sentences", "documents", "G*", "L", "Delta", "SE", "df", "low", "high",
-    "seeds", "status",
+    "seeds", "status", "training",
 )  # fmt: skip
 
 
@@ -140,7 +165,7 @@ def _grid(effects: LengthEffects, rows: Sequence[Measured], corner: str, measure
         corner: the heading of the rows.
         measured: the heading of the figures of systems, with the unit.
     """
-    measure, (_, *others) = difference_measure(effects), effects.systems
+    measure, (_, *others) = difference_measure(effects.baseline), effects.systems
     group = f"Difference from {isolated(effects.baseline)}"
     heads = [
         *(Head(system, measured) for system in effects.systems),
@@ -206,6 +231,7 @@ def _csv_rows(effects: LengthEffects, row: Measured) -> Iterator[list[Any]]:
         yield [
             row.axis, row.bin, system, effects.baseline if difference else None, support.sentences, support.documents,
             support.effective, level.value, *figures, (difference or level).seeds, support.status,
+            row.training,
         ]  # fmt: skip
 
 

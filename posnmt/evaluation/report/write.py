@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from posnmt.base.errors import UserError, raise_all
-from posnmt.base.output import changing
+from posnmt.base.output import changing, write_bytes
 from posnmt.base.version import __version__
 from posnmt.evaluation.analyse.analyse import Analysis
 from posnmt.evaluation.report.figures import Drawing
@@ -99,6 +99,19 @@ def write_files(files: Mapping[str, bytes], out: Path, known: Iterable[str] = ()
     except OSError as error:
         what, todo = f"the results cannot be written: {error.strerror}", "free disk space, or choose another folder"
         raise UserError(what, out, todo) from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write one file, which replaces an earlier one when it is complete; make its folder.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content)
+    except OSError as error:
+        raise UserError(f"the file cannot be written: {error.strerror}", path, "choose another place") from None
 
 
 def figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:

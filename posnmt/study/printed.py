@@ -1,0 +1,176 @@
+"""Figures for print from a study: from its folder, or from a published copy.
+
+A copy has scores, and neither outputs nor tests, so fewer kinds of figures can be made from it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from posnmt.base.errors import UserError, refuse_unknown
+from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.evaluation.report.charts import Chart, Line
+from posnmt.evaluation.report.likelihood_table import read_curves
+from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses
+from posnmt.study.copied import MARK, packed_in
+from posnmt.study.database import PUBLISHED
+from posnmt.study.load import load
+from posnmt.study.measured import Measured, Variant
+from posnmt.study.packed import damaged, unpack
+from posnmt.study.recipe import Recipe
+from posnmt.study.study import REQUEST, load_plan, with_analyses
+from posnmt.study.workflow import status
+
+Row = dict[str, str]
+Output = tuple[str, str, str]
+"""System, training and seed."""
+Bins = dict[str, dict[str, Row]]
+"""Bin -> measure -> its row."""
+Printed = tuple[list[Chart], str]
+"""Charts, and the signature of their measure."""
+
+
+def is_study(folder: Path) -> bool:
+    """Whether a folder is that of a study or of a published copy."""
+    return (folder / REQUEST).exists() or (folder / MARK).exists()
+
+
+def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]) -> Printed:
+    """A chart of a kind for each analysis (or likelihood), and the signature of the measure if it is known.
+
+    Args:
+        folder: of a study, or of a copy.
+        kind: one of `posnmt.evaluation.report.printed.KINDS`.
+        measure: default: the main metric.
+        names: of analyses or likelihoods of the recipe; none: the first.
+
+    Raises:
+        UserError: the study has no such analysis, measure or figure, or is damaged.
+    """
+    copied = (folder / MARK).exists()
+    recipe = load(str(folder / "recipe.yaml"), check_configs=False) if copied else load_plan(folder).recipe
+    what, known = ("likelihood", recipe.likelihoods) if kind in OF_LOSSES else ("analysis", recipe.analyses)
+    if not known:
+        raise UserError(f"the recipe of this study has no {what}", folder, "choose another --kind")
+    for name in names:
+        refuse_unknown(name, known, f"{what} of this study", "--analysis")
+    charts, signature = [], ""
+    for name in names or [next(iter(known))]:
+        if kind in OF_LOSSES:
+            made = _of_likelihood(folder, copied, name, kind)
+        else:
+            results, lines = (_copied if copied else _measured)(folder, recipe, name, kind)
+            title = recipe.analyses[name].title or name
+            found = of_analysis(results, kind, measure, lines)
+            made = [replace(chart, title=f"{title}: {chart.title}") for chart in found]
+            signature = (results.get("signatures") or {}).get(measure or results["settings"]["metrics"][0], "")
+        charts += [replace(chart, name=f"{name}-{chart.name}") for chart in made]
+    return charts, signature
+
+
+def _of_likelihood(folder: Path, copied: bool, name: str, kind: str) -> list[Chart]:
+    """The charts of a likelihood, from its table."""
+    path = f"tables/likelihood-{name}.csv"
+    text = unpack(packed_in(folder, "tables")).get(path) if copied else _content(folder / path)
+    if text is None:
+        raise UserError(f"the likelihood {name} has no table yet", folder, "run the study, then its report")
+    return of_losses(read_curves(text.decode("utf-8"), folder / path), kind)
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _measured(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dict[str, Any], list[Line]]:
+    """The results of a finished analysis, and its systems with their labels."""
+    if kind == "difference":
+        todo = "name the folder of the analysis itself"
+        raise UserError("figures of differences are made of one analysis", "--kind", todo)
+    plan = load_plan(folder)
+    graph, missing = with_analyses(plan, folder)
+    step = f"analyse/{analysis}"
+    if step not in graph.steps or not status.finished(graph, folder, step):
+        why = missing.get(step, "it is not finished")
+        raise UserError(f"the analysis {analysis} cannot be drawn: {why.rstrip('.')}", folder, "run the study")
+    measured = Measured.read(graph.folder(folder, step))
+    return measured.results, _lines(recipe, {each: measured.outputs(each) for each in measured.places})
+
+
+def _lines(recipe: Recipe, outputs: dict[Variant, list[int]]) -> list[Line]:
+    """Systems with their labels, which have the training where this is needed to be unique."""
+    unique = len({system for system, _ in outputs}) == len(outputs)
+    labels = [recipe.label(variant, [] if unique else None) for variant in outputs]
+    return [Line(label, number, of) for number, (label, of) in enumerate(zip(labels, outputs.values(), strict=True))]
+
+
+def _copied(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dict[str, Any], list[Line]]:
+    """The scores of an analysis by source length, in the form of results.json, from the table of a copy."""
+    if kind != "length":
+        what = f"a published copy has no figure of kind {kind}"
+        raise UserError(what, "--kind", "choose length or position, or name the study's own folder")
+    outputs: dict[Output, Bins] = {}
+    for row in _rows(folder / PUBLISHED):
+        if row["test_condition"] == analysis and row["first"] and not float(row["swapped"]):
+            output = row["system"], row["training_condition"], row["seed"]
+            outputs.setdefault(output, {}).setdefault(row["bin"], {})[row["measure"]] = row
+    if not outputs:
+        raise UserError(f"the copy has no scores of the analysis {analysis} by length", folder, "choose --analysis")
+    first_rows = [next(iter(of_bin.values())) for of_bin in next(iter(outputs.values())).values()]
+    trained = TrainedLengths.of_trainings(_trained(folder, outputs))
+    results = {
+        "settings": {"unit": first_rows[0]["unit"], "metrics": _measures(outputs)[:1], "scores": {}},
+        "systems": [_system(bins, _measures(outputs)) for bins in outputs.values()],
+        "training": None if trained == TrainedLengths() else trained,
+        "bins": [{"label": row["bin"], "n": int(row["n"]), "training": mark(_bin(row), trained)} for row in first_rows],
+    }
+    of_variants: dict[Variant, list[int]] = {}
+    for number, (system, training, _) in enumerate(outputs):
+        of_variants.setdefault((system, training), []).append(number)
+    return results, _lines(recipe, of_variants)
+
+
+def _measures(outputs: dict[Output, Bins]) -> list[str]:
+    """The measures that every bin has, in order."""
+    return list(next(iter(next(iter(outputs.values())).values())))
+
+
+def _trained(folder: Path, outputs: dict[Output, Bins]) -> Iterator[tuple[int, int]]:
+    """The shortest and the longest source of the training of each output."""
+    for run in csv.DictReader(io.StringIO((folder / "runs.csv").read_text(encoding="utf-8"), newline="")):
+        if run["longest"] and (run["system"], run["training_condition"], run["seed"]) in outputs:
+            yield int(run["shortest"]), int(run["longest"])
+
+
+def _system(bins: Bins, measures: Sequence[str]) -> dict[str, Any]:
+    """The figures of an output in the form of results.json."""
+    return {
+        "overall": dict.fromkeys(measures),
+        "bins": [{each: _number(of_bin[each]["value"]) for each in measures} for of_bin in bins.values()],
+        "intervals": {"bins": [{each: _ends(of_bin[each]) for each in measures} for of_bin in bins.values()]},
+    }
+
+
+def _ends(row: Row) -> tuple[float, float] | None:
+    return (float(row["low"]), float(row["high"])) if row["low"] else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _bin(row: Row) -> Bin:
+    return Bin(int(row["first"]), int(row["last"]) if row["last"] else None)
+
+
+def _rows(path: Path) -> list[Row]:
+    """The rows of a packed table."""
+    try:
+        return list(csv.DictReader(io.StringIO(lzma.decompress(path.read_bytes()).decode("utf-8"), newline="")))
+    except (OSError, lzma.LZMAError, UnicodeDecodeError):
+        raise damaged(path) from None
