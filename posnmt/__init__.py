@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
     from posnmt.base.errors import UserError
     from posnmt.base.interrupt import Interrupted
+    from posnmt.evaluation.report.printed import Figure
     from posnmt.run.run import Run
     from posnmt.translate.values import AttentionMap, Attentions, DistanceBias, Positions
 
@@ -36,6 +37,7 @@ _MODULES = {
     "DistanceBias": "translate.values",
     "Positions": "translate.values",
     "Analysis": "api.analyse",
+    "Figure": "evaluation.report.printed",
     "train": "api.train",
     "analyse": "api.analyse",
     "Run": "run.run",
@@ -47,7 +49,7 @@ _MODULES = {
 _PUBLIC = ("position", "testing")
 """Public modules."""
 
-_EXTRAS = {"train": "train", "analyse": "analyse", "Analysis": "analyse"}
+_EXTRAS = {"train": "train", "analyse": "analyse", "Analysis": "analyse", "Figure": "analyse"}
 """Name -> the extra that its module needs."""
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "Attentions",
     "DistanceBias",
     "Encoding",
+    "Figure",
     "Hypothesis",
     "Interrupted",
     "LoadOptions",

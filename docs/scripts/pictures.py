@@ -14,6 +14,7 @@ from statistics import mean, stdev
 import torch
 
 from docs.scripts.svg import Axes, document, label, matrix
+from posnmt.api.figures import figures
 from posnmt.position import Span, Stack, create, join
 
 DOCS = Path(__file__).parents[1]
@@ -163,28 +164,10 @@ def values(system: str, training: str, test: str, bin_name: str, measure: str) -
 
 
 def likelihood() -> str:
-    """The loss of two systems by target position in natural long sentences, in the bins that suffice to decide."""
-    axes = Axes(
-        "Loss by target position in natural sentences of 26 to 80 words, two systems",
-        "position in the reference, in subwords", "loss in nats per subword", (0, 90), (3.4, 5),
-        ticks(0, 90, 10), [(each / 10, f"{each / 10:g}") for each in range(34, 51, 4)],
-        (37, "in under 1 in 10 training pairs"),
-    )  # fmt: skip
-    for system, name in LIKELIHOOD_CURVES.items():
-        rows = [each for each in positions("long") if each["system"] == system and each["status"] == "decided"]
-        middles = [(int(first) + int(last) + 1) / 2 for first, last in (each["bin"].split("-") for each in rows)]
-        axes.curve(name, [(x, float(row["L"])) for x, row in zip(middles, rows, strict=True)], dots=True)
-    return axes.document()
-
-
-LIKELIHOOD_CURVES = {"relative": "relative vectors", "transformer": "sinusoids"}
-"""System -> its name in the picture."""
-
-
-def positions(test: str) -> list[dict[str, str]]:
-    """The rows by target position of a test in docs/results/likelihood."""
-    with (DOCS / "results" / "likelihood" / f"{test}.csv").open(encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["axis"] == "target position"]
+    """The loss of two systems by target position in natural long sentences, as `posnmt figure` draws it."""
+    table = DOCS / "results" / "likelihood" / "long.csv"
+    [figure] = figures(table, "position", width=6.0)
+    return figure.drawing.svg
 
 
 PICTURES: dict[str, Callable[[], str]] = {

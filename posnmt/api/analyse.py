@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -19,6 +19,9 @@ from posnmt.evaluation.analyse.analyse import Analysis as Measured
 from posnmt.evaluation.analyse.analyse import analyse as measure
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
+from posnmt.evaluation.report.bands import BANDS, Bands
+from posnmt.evaluation.report.figures.style import COLUMN, NARROWEST, WIDEST, Font, Style
+from posnmt.evaluation.report.printed import OF_ONE_CHART, Figure, figures_of, of_analysis, signature_of
 from posnmt.metrics.registry import DEFAULT_METRICS
 
 Lines = str | Path | Sequence[str]
@@ -86,6 +89,41 @@ class Analysis:
         refuse_unknown(table, TABLES, "table")
         heading, rows = tables(self.results)[table]
         return [dict(zip(heading, row, strict=True)) for row in rows]
+
+    @typed
+    def figure(
+        self,
+        kind: str = "length",
+        measure: str | None = None,
+        systems: Sequence[str] = (),
+        width: float = COLUMN,
+        font: str = "sans",
+        bands: str = "range",
+    ) -> Figure:
+        """A figure for print, as `posnmt figure` draws it. A notebook shows it, and `figure.save(path)` writes it.
+
+        Args:
+            kind: `length` (a measure by source length), `difference` (from the first system), `place` (precision and
+                recall by place in the sentence) or `swap`.
+            measure: default: the main metric.
+            systems: the names of those to draw; default: all.
+            width: in inches.
+            font: `sans`, or `serif`, which has the widths of Times.
+            bands: what stands around the means of several seeds: `range` (from the lowest to the highest), `sd` (a
+                standard deviation), `ci` (95 % intervals) or `none`. A single output has its interval over sentences.
+
+        Raises:
+            UserError: an argument has another value, or the analysis has no such figure.
+        """
+        refuse_unknown(kind, OF_ONE_CHART, "kind of figure")
+        refuse_unknown(font, get_args(Font), "font")
+        refuse_unknown(bands, BANDS, "kind of bands")
+        names = [systems] if isinstance(systems, str) else listed(systems, "systems")
+        inches = checked(width, Annotated[float, Field(ge=NARROWEST, le=WIDEST)], "width")
+        style = Style(inches, cast(Font, font), bands != "none", latex=True)
+        charts, signature = of_analysis(self.results, kind, measure), signature_of(self.results, kind, measure)
+        [figure] = figures_of(charts, style, cast(Bands, bands), names, signature)
+        return figure
 
     @typed
     def report(self, out: str | Path, examples: int | None = None) -> Path:

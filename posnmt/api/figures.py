@@ -1,4 +1,4 @@
-"""Figures for print from any results in a folder; `posnmt.Analysis.figure` makes them of an analysis in memory."""
+"""Figures for print from any results in a folder, for `posnmt figure`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from posnmt.evaluation.analyse.losses import PLAIN
 from posnmt.evaluation.report.bands import Bands
 from posnmt.evaluation.report.figures import Style
 from posnmt.evaluation.report.figures.style import COLUMN, Font
-from posnmt.evaluation.report.likelihood import TABLE, read_report
+from posnmt.evaluation.report.likelihood import TABLE, Curves, read_report
 from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, Figure, figures_of, of_analysis, of_losses
+from posnmt.evaluation.report.printed import OF_LOSSES, Figure, figures_of, of_analysis, of_losses, signature_of
 from posnmt.evaluation.report.write import BY_POSITION
 from posnmt.study.printed import charts_of, is_study
 
@@ -61,14 +61,6 @@ def figures(
     return figures_of(charts, style, bands, systems, signature)
 
 
-def signature_of(results: dict[str, Any], kind: str, measure: str | None) -> str:
-    """The signature of what a figure measures; empty if it measures no metric."""
-    if kind not in ("length", "difference", "swap"):
-        return ""
-    signature: str = results["signatures"].get(measure or results["settings"]["metrics"][0], "")
-    return signature
-
-
 def _results(place: Path) -> dict[str, Any]:
     """results.json of an analysis.
 
@@ -89,7 +81,7 @@ def _results(place: Path) -> dict[str, Any]:
     return results
 
 
-def _curves(place: Path) -> Any:
+def _curves(place: Path) -> Curves:
     """The curves of losses by position."""
     if place.is_dir():
         if (place / f"{PLAIN}.npz").exists():

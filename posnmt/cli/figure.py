@@ -15,7 +15,7 @@ from posnmt.cli.help import Command, option
 
 # The units of a width, in inches; pt are those of TeX, as in \\the\\columnwidth.
 UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-NARROWEST, WIDEST = 2.0, 20.0
+NARROWEST, WIDEST = 2.0, 20.0  # as in posnmt.evaluation.report.figures.style, which imports more than --help needs
 KINDS = (
     "length", "difference", "output-length", "place", "swap", "position", "position-difference", "source-length",
 )  # fmt: skip

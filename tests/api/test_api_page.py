@@ -36,7 +36,7 @@ def test_examples_run(trained, tmp_path, monkeypatch, capsys):
 def test_the_page_names_what_is_public():
     text = PAGE.read_text(encoding="utf-8")
     for name in posnmt.__all__:
-        documented = {"__version__", "Analysis", "AttentionMap", "Attentions", "DistanceBias", "Encoding"}
+        documented = {"__version__", "Analysis", "AttentionMap", "Attentions", "DistanceBias", "Encoding", "Figure"}
         documented |= {"Hypothesis", "Positions", "Run", "TrainedModel"}  # types of what is returned
         assert name in documented or re.search(rf"posnmt[. ]{name}|import {name}", text), name
 

@@ -33,8 +33,8 @@ def banded(chart: Chart, bands: Bands) -> Chart:
         return replace(chart, panels=panels)
     seeds = [curve for _, curve in chart.columns() if curve.seeds > 1 and curve.by_seed]
     if bands == "sd" and (not seeds or chart.about_bands):
-        todo = "choose --bands ci, or name outputs of several seeds NAME:SEED in the analysis"
-        raise UserError("this figure has no system with several seeds, so there is no deviation", "--bands sd", todo)
+        todo = "choose ci, or name outputs of several seeds NAME:SEED in the analysis"
+        raise UserError("bands of sd need a system with several seeds, and this figure has none", "--bands", todo)
     if bands == "range" or chart.about_bands:
         return chart
     panels = [replace(panel, curves=[_over_seeds(curve, bands) for curve in panel.curves]) for panel in chart.panels]

@@ -38,6 +38,8 @@ OF_LOSSES = {
     "source-length": "loss-by-source-length",
 }
 """Kind → the name of its chart in a report of likelihood."""
+OF_ONE_CHART = ("length", "difference", "place", "swap")
+"""The kinds of an analysis that are one figure."""
 FORMATS = ("pdf", "svg", "tex", "csv")
 
 
@@ -139,6 +141,14 @@ def of_analysis(
     if not found:
         raise UserError(f"the analysis has no figure of kind {kind} for {measure}", "--kind", _WHY[kind])
     return found
+
+
+def signature_of(results: dict[str, Any], kind: str, measure: str | None) -> str:
+    """The signature of the metric that a figure of an analysis shows; empty if it shows none."""
+    if kind not in ("length", "difference", "swap"):
+        return ""
+    signature: str = results["signatures"].get(measure or measures_of(results)[0], "")
+    return signature
 
 
 def of_losses(curves: Curves, kind: str) -> list[Chart]:

@@ -8,6 +8,9 @@ from typing import Literal
 COLUMN = 3.3
 """The width of a column of a two-column page, in inches."""
 
+NARROWEST, WIDEST = 2.0, 20.0
+"""The limits of a width, in inches."""
+
 Font = Literal["sans", "serif"]
 # The first of each comes with matplotlib, so that figures are the same on all machines; STIX has the widths of Times.
 # The others are for viewers of an SVG.
