@@ -31,10 +31,11 @@ class Display:
 
     Args:
         quiet: show nothing.
+        verbose: print details as well.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
+    def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet, self.verbose = quiet, verbose
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar: Progress | None = None
         self._last = 0.0
@@ -70,6 +71,11 @@ class Display:
     def say(self, message: str) -> None:
         """Print one line."""
         self.console.print(message, markup=False)
+
+    def detail(self, message: str) -> None:
+        """Print one line that only those who ask for details want to read."""
+        if self.verbose:
+            self.say(message)
 
     def brief(self, message: str) -> None:
         """Print one line, shortened to the width of the terminal."""

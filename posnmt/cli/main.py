@@ -215,16 +215,23 @@ def train_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped", heading="Run")
 @allow_plugins
+@option("--verbose", is_flag=True, help="print every chosen setting as well", heading="Run")
 @option(
     "--schema", is_flag=True, help="only print the JSON Schema of a config, for editors", heading="Run", common=False
 )
 def train(
-    config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **options: Any
+    config: Path | None,
+    out: Path | None,
+    settings: tuple[str, ...],
+    resume: bool,
+    verbose: bool,
+    schema: bool,
+    **options: Any,
 ) -> None:
     """Train a model, write a run folder, and print its path. Text is prepared first, if it is not yet.
 
     Two files are enough. Settings that you leave out are chosen from the corpus, the budget and the speed of this
-    machine; they are printed, and written into the run's config.yaml.
+    machine, and written into the run's config.yaml; the plan is printed.
 
     CONFIG is a YAML file with the sections data, subword, model, train, decode (docs/config.md describes every key;
     --schema prints them as a JSON Schema). --resume needs no CONFIG. Several GPUs or nodes: start it with torchrun.
@@ -249,7 +256,7 @@ def train(
 
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:
-        with Display() as display:
+        with Display(verbose=verbose) as display:
             run = train_command(TrainRequest(folder, config, cast(TrainOptions, options), settings, resume), display)
     except Interrupted as stopped:
         print(f"interrupted: {stopped}", file=sys.stderr)

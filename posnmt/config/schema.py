@@ -400,8 +400,8 @@ def with_schemes(model: Mapping[str, Any], change: Callable[[dict[str, Any]], di
     return changed
 
 
-WARMUP, WARMUP_IN_MINUTES, COOLDOWN_IN_MINUTES = 4000, 0.15, 0.2
-"""The default warm-up in updates; and, for a budget in minutes, the shares of it for warm-up and cool-down."""
+WARMUP = 4000
+"""The default warm-up in updates, for budgets that are not in minutes."""
 
 
 class Schedule(Section):
@@ -415,7 +415,7 @@ class Schedule(Section):
         None,
         ge=0,
         description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: "
-        f"{WARMUP}, and {WARMUP_IN_MINUTES} for a budget in minutes",
+        f"{WARMUP}; for a budget in minutes, by the number of updates that fit into it",
     )
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
@@ -424,9 +424,9 @@ class Schedule(Section):
         None,
         ge=0,
         le=1,
-        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
-        f"{COOLDOWN_IN_MINUTES} for a budget in minutes. A run that is resumed with a longer budget has a higher rate "
-        "again",
+        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0; for "
+        "a budget in minutes, by the number of updates that fit into it. A run that is resumed with a longer budget "
+        "has a higher rate again",
     )
 
     @model_validator(mode="after")
@@ -520,10 +520,17 @@ class Train(Section):
         description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
         "for models that do not fit one device",
     )
-    evaluate_every: Annotated[Positive, Chosen()] = Field(
-        1000, description="updates between two evaluations on dev, each with a checkpoint"
+    evaluate_every: Annotated[Positive | None, Chosen()] = Field(
+        1000,
+        description="updates between two evaluations on dev, each with a checkpoint; null, for a budget in minutes: as "
+        "many evaluations as take at most a tenth of the time, evenly over it",
     )
-    dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
+    dev_pairs: Annotated[Positive | None, Chosen()] = Field(
+        None, description="dev pairs that are evaluated on, spread evenly over dev; null: all"
+    )
+    dev_bleu: Annotated[bool, Chosen()] = Field(
+        True, description="translate dev greedily at each evaluation and report BLEU"
+    )
     best_by: Literal["bleu", "perplexity"] = Field(
         "bleu",
         description="what the best checkpoint is chosen by; of equal BLEU, and with dev_bleu: false, by perplexity",
@@ -552,6 +559,12 @@ class Train(Section):
     def _some_end(self) -> Train:
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise ValueError("set when to stop: steps, epochs or minutes")
+        return self
+
+    @model_validator(mode="after")
+    def _evaluates(self) -> Train:
+        if self.evaluate_every is None and self.minutes is None:
+            raise ValueError("evaluate_every: null follows the clock: set minutes, or a number of updates")
         return self
 
     @model_validator(mode="after")

@@ -20,8 +20,17 @@ from posnmt.data.survey import Survey
 Tree = Mapping[str, Any]
 Settings = dict[str, Any]
 
-EVALUATING = 0.15
-"""The largest share of a time budget that more than three evaluations may take."""
+EVALUATING = 0.1
+"""The largest share of a budget in minutes that evaluations may take."""
+
+FEWEST_EVALUATIONS = 3
+"""There are fewer only in budgets of less than a minute and a half."""
+
+FEWEST_DEV_PAIRS = 100
+"""Evaluations on fewer say too little; a smaller dev set is used whole."""
+
+AVERAGED = 9
+"""The number of evaluations from which on the last checkpoints are averaged, which takes an evaluation more."""
 
 AUTO = "auto"
 """A value that means the same as leaving the setting out: it is chosen."""
@@ -224,34 +233,61 @@ def for_updates(tree: Tree, config: Config, pairs: int, length: float) -> Settin
     return _left_out(tree, settings)
 
 
-def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
-    """The number of evaluations on dev: 12, or in few minutes two a minute.
+def evaluations(minutes: float | None) -> int:
+    """The number of evaluations on dev, if they take little time: 12, or in few minutes two a minute."""
+    return 12 if minutes is None else max(1, min(12, int(2 * minutes)))
 
-    If more than three evaluations would take more than the share `EVALUATING` of the time, there are fewer.
+
+def warmup(updates: float, continued: bool = False) -> int:
+    """Updates of warm-up of a training of so many updates.
 
     Args:
-        minutes: the budget, if it is a time.
-        seconds: that an evaluation takes; 0 if that is not known.
+        continued: whether its weights are those of another run.
     """
-    if minutes is None:
-        return 12
-    most = max(1, min(12, int(2 * minutes)))
-    return most if not seconds else min(most, max(3, int(EVALUATING * 60 * minutes / seconds)))
+    if continued:
+        return int(min(4000, updates / 20))
+    return int(updates / 5 if updates < 1500 else max(300, min(4000, updates / 25)))
+
+
+def cooldown(updates: float) -> float:
+    """The last share of a training of so many updates over which its rate falls: 0.3 up to 600, 0.6 from 1,000 on."""
+    return 0.3 + 0.3 * max(0.0, min(1.0, (updates - 600) / 400))
 
 
 def for_budget(tree: Tree, train: Train, updates: int, evaluations: int) -> Settings:
     """Warm-up, cool-down, and when to evaluate, for a training of so many updates and evaluations."""
     every = -(-updates // evaluations)  # rounded up
-    settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
-    settings["train.average"] = 3 if evaluations >= 9 else 1
+    settings = {"train.evaluate_every": every, **_for_evaluations(every, evaluations)}
     if train.schedule.type not in ("noam", "plateau"):
-        if is_set(tree, "train.init"):  # the weights are no longer random
-            settings["train.schedule.warmup"] = min(4000, updates // 20)
-        else:
-            settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
+        settings["train.schedule.warmup"] = warmup(updates, is_set(tree, "train.init"))
     if train.schedule.type in ("constant", "inverse-square-root"):
-        settings["train.schedule.cooldown"] = 0.3 if updates < 1000 else 0.6
+        settings["train.schedule.cooldown"] = cooldown(updates)
     return _left_out(tree, settings)
+
+
+def for_minutes(tree: Tree, evaluations: int, updates: int | None = None) -> Settings:
+    """When to evaluate, in a training whose schedule and evaluations follow the clock.
+
+    Args:
+        evaluations: as planned.
+        updates: as planned; None if they are not.
+    """
+    every = 50 if updates is None else max(1, updates // evaluations)
+    return _left_out(tree, {"train.evaluate_every": None, **_for_evaluations(every, evaluations)})
+
+
+def for_dev(tree: Tree, pairs: int | None, translates: bool) -> Settings:
+    """How thorough each evaluation is.
+
+    Args:
+        pairs: of dev that it uses; None: all.
+        translates: whether it translates them.
+    """
+    return _left_out(tree, {"train.dev_pairs": pairs, "train.dev_bleu": translates})
+
+
+def _for_evaluations(every: int, evaluations: int) -> Settings:
+    return {"train.log_every": min(50, every), "train.average": 3 if evaluations >= AVERAGED else 1}
 
 
 def passes(pairs: int) -> int:
@@ -260,4 +296,5 @@ def passes(pairs: int) -> int:
 
 
 def _left_out(tree: Tree, settings: Settings) -> Settings:
+    """The settings that a configuration, as written, leaves out."""
     return {key: value for key, value in settings.items() if not is_set(tree, key)}

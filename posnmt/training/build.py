@@ -81,6 +81,13 @@ class Training:
         share = progress.share(train, len(self.plan.epoch(progress.cursor.epoch)))
         return share if train.minutes is None else self.fabric.broadcast(share)
 
+    def evaluation_is_due(self) -> bool:
+        """Whether to evaluate after this update: by its number, or by the clock of the first process (collective)."""
+        train, progress = self.config.train, self.progress
+        if train.evaluate_every is not None:
+            return progress.step % train.evaluate_every == 0
+        return bool(self.fabric.broadcast(progress.clock.is_due(train, progress.seconds)))
+
     def pairs(self, numbers: NDArray[np.int64]) -> list[Pair]:
         """The training pairs with some numbers."""
         return [self.corpus.pair(int(number)) for number in numbers]

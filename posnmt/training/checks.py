@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
+from posnmt.base.words import counted
 from posnmt.config.schema import Config
 from posnmt.data.batch import BatchPlan
 from posnmt.data.store import Store
@@ -70,7 +71,7 @@ class LargestBatch:
 
     def __str__(self) -> str:
         memory = "" if self.bytes is None else f", {self.bytes / 2**30:.2f} GiB of memory with the whole process"
-        return f"{self.pairs:,} pairs, {self.padded_tokens:,} padded tokens{memory}"
+        return f"{counted(self.pairs, 'pair')}, {self.padded_tokens:,} padded tokens{memory}"
 
 
 def refuse_too_long(t: Training) -> None:

@@ -1,13 +1,13 @@
 """Completes a configuration from its corpus, its budget and the speed of this machine.
 
-`posnmt.run.defaults` has the rules. The chosen settings are printed, and written into the run's config.yaml and, as
-`chosen`, into its record. A resumed run keeps them.
+`posnmt.run.defaults` has the rules. The chosen settings are written into the run's config.yaml and, as `chosen`, into
+its record. A resumed run keeps them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, UserErrors
+from posnmt.base.words import counted
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
 from posnmt.data.prepare import input_files, prepare
@@ -25,16 +26,18 @@ from posnmt.run import defaults
 from posnmt.run.resolve import from_tree, read
 from posnmt.run.run import LOCATIONS, Run
 from posnmt.training.continued import with_origin
+from posnmt.training.evaluations import Dev, at_intervals, plan_evaluations
 from posnmt.training.loggers import require_loggers
+from posnmt.training.plan import counted_updates, planned
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
-    from posnmt.training.speed import Pace
 
 Say = Callable[[str], None]
 
-SHARE = 0.97
-"""The part of a time budget that is planned for updates and evaluations; the rest is for checkpoints."""
+
+def unsaid(message: str) -> None:
+    """Details are not printed."""
 
 
 @dataclass(frozen=True)
@@ -86,20 +89,17 @@ class Completed:
 
     Attributes:
         chosen: dotted key → the settings that were chosen.
-        pace: of updates and evaluations, if it was measured to choose settings.
+        planned: further entries of the run's record, of a plan from measured speeds.
     """
 
     config: Config
     chosen: defaults.Settings
-    pace: Pace | None = None
+    planned: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> dict[str, Any]:
         """The entries of the run's record; empty if nothing was chosen."""
-        if not self.chosen:
-            return {}
-        seconds = {} if self.pace is None else self.pace._asdict()
-        return {"chosen": self.chosen, **{f"seconds_an_{name}": round(each, 4) for name, each in seconds.items()}}
+        return {"chosen": self.chosen, **self.planned} if self.chosen else {}
 
 
 def for_preparing(written: Written, say: Say) -> Completed:
@@ -122,7 +122,8 @@ def for_preparing(written: Written, say: Say) -> Completed:
     corpus = survey(input_files(draft.data)["train"])
     chosen = defaults.for_text(written.tree, corpus, languages, draft.train.minutes)
     config = written.config({**budget, **chosen})
-    _say_chosen(say, f"from a corpus of {corpus.pairs:,} pairs", chosen)
+    if corpus.pairs:  # else preparing finds the fault
+        _say_chosen(say, f"from a corpus of {counted(corpus.pairs, 'pair')}", chosen)
     return Completed(config, chosen)
 
 
@@ -146,14 +147,17 @@ def prepared(text: Completed, say: Say, out: Path | None = None) -> tuple[Comple
     return prepared(Completed(config, {**text.chosen, **fewer}), say, out)
 
 
-def for_training(written: Written, say: Say) -> Completed:
+def for_training(written: Written, say: Say, detail: Say = unsaid) -> Completed:
     """The configuration, completed for training. Prepares the text, and measures the speed if the budget is a time.
+
+    Args:
+        detail: gets the chosen settings.
 
     Raises:
         UserError: every fault of the configuration, every fault of the text.
         Interrupted: a signal to stop, while measuring.
     """
-    text = for_preparing(written, say)
+    text = for_preparing(written, detail)
     if "format" in written.tree:
         return text
     require_loggers(text.config.train.loggers)
@@ -173,49 +177,68 @@ def for_training(written: Written, say: Say) -> Completed:
     chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs, length)
     config = written.config(chosen)
     since = {key: value for key, value in chosen.items() if key not in text.chosen}
-    _say_chosen(say, f"from {pairs:,} pairs with a median of {median:.0f} subwords", since)
+    _say_chosen(detail, f"from {counted(pairs, 'pair')} with a median of {counted(round(median), 'subword')}", since)
     if (wide := defaults.too_wide(config.model, median)) is not None:
         say(
             f"warning: relative vectors are clipped at a distance of {wide}, and half of the training sentences have at"
             f" most {median:.0f} subwords: such vectors help little beyond these lengths; distance: auto chooses"
         )
-    return _with_schedule(written, chosen, store, say)
+    return _with_schedule(written, chosen, store, say, detail)
 
 
-def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, say: Say) -> Completed:
+def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, say: Say, detail: Say) -> Completed:
     """The configuration with the settings that depend on the number of updates in the budget."""
-    config = written.config(chosen)
-    train, pace = config.train, None
-    evaluations = defaults.evaluations(train.minutes)
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    counts = [] if train.steps is None else [train.steps]
-    if train.epochs is not None:
-        from posnmt.training.build import batch_plan, training_pairs
+    from posnmt.training.build import batch_plan, training_pairs
 
-        batches = len(batch_plan(train, training_pairs(train, store)).epoch(0))
-        counts.append(train.epochs * batches // (processes * train.accumulate))
-    if not counts:
-        if processes > 1:
-            say("several processes train: the schedule of a budget in minutes follows the clock alone")
-            return Completed(config, chosen)
-        from posnmt.training.speed import measure
-
-        assert train.minutes is not None
-        say("measuring how long updates and evaluations take")
-        pace = measure(config, store, max(3.0, min(30.0, 1.2 * train.minutes)))
-        evaluations = defaults.evaluations(train.minutes, pace.evaluation)
-        left = max(0.5, SHARE - evaluations * pace.evaluation / (60 * train.minutes))
-        counts.append(max(1, int(left * 60 * train.minutes / pace.update)))
-        chosen = {**chosen, "train.steps": counts[0]}
-    updates = max(1, min(counts))
-    schedule = defaults.for_budget(written.tree, train, updates, evaluations)
-    reason = f"for {updates:,} updates"
-    if pace is not None:
-        times = f" and {evaluations} evaluations of {pace.evaluation:.0f} s" if pace.evaluation else ""
-        reason += f" of {pace.update:.2f} s{times} in {train.minutes:g} minutes"
-    _say_chosen(say, reason, schedule)
+    config, about = written.config(chosen), dict[str, Any]()
+    train, processes = config.train, int(os.environ.get("WORLD_SIZE", "1"))
+    batches = len(batch_plan(train, training_pairs(train, store)).epoch(0))
+    updates = counted_updates(train, batches, processes * train.accumulate)
+    if updates is not None:
+        schedule = defaults.for_budget(written.tree, train, updates, defaults.evaluations(train.minutes))
+        reason = f"for {counted(updates, 'update')}"
+    elif processes > 1:
+        schedule = defaults.for_minutes(written.tree, defaults.evaluations(train.minutes))
+        reason = "for several processes, whose speed is not measured"
+    else:
+        schedule, about = _in_minutes(written.tree, config, store, say)
+        reason = f"for {counted(about['planned_updates'], 'update')} in {counted(train.minutes or 0, 'minute')}"
+    _say_chosen(detail, reason, schedule)
     chosen = {**chosen, **schedule}
-    return Completed(written.config(chosen), chosen, pace)
+    return Completed(written.config(chosen), chosen, about)
+
+
+def _in_minutes(
+    tree: defaults.Tree, config: Config, store: Store, say: Say
+) -> tuple[defaults.Settings, dict[str, Any]]:
+    """The settings of evaluations in a budget in minutes, and the plan for the record, by the speed of this machine.
+
+    Raises:
+        UserError: not even the cheapest evaluations fit.
+        Interrupted: a signal to stop, while measuring.
+    """
+    from posnmt.training.speed import measure
+
+    train = config.train
+    assert train.minutes is not None
+    say("measuring how long updates and evaluations take")
+    pace = measure(config, store, max(3.0, min(30.0, 1.2 * train.minutes)))
+    if not config.data.has_dev:
+        updates, number = max(1, int(60 * train.minutes / pace.update)), defaults.evaluations(train.minutes)
+        return defaults.for_minutes(tree, number, updates), planned(updates, pace, None)
+    split = store.split("dev")
+    dev = Dev(split.source_lengths, split.target_lengths, config.decode.batch)
+    if defaults.is_set(tree, "train.evaluate_every") and train.evaluate_every is not None:
+        pairs = min(len(split), train.dev_pairs or len(split))
+        evaluations = at_intervals(train.minutes, pace, dev, pairs, train.dev_bleu, train.evaluate_every)
+    else:
+        translates = train.dev_bleu if defaults.is_set(tree, "train.dev_bleu") else None
+        evaluations = plan_evaluations(train.minutes, pace, dev, train.dev_pairs, translates)
+    updates = max(1, int((60 * train.minutes - evaluations.total) / pace.update))
+    part = None if evaluations.pairs == len(split) else evaluations.pairs
+    settings = defaults.for_minutes(tree, evaluations.number, updates)
+    settings |= defaults.for_dev(tree, part, evaluations.translates)
+    return settings, planned(updates, pace, evaluations)
 
 
 def for_resuming(written: Written | None, run: Run) -> Config:
@@ -238,8 +261,6 @@ def for_resuming(written: Written | None, run: Run) -> Config:
             begun[section].pop(name)
     if defaults.is_set(written.tree, "data.dev"):
         begun["data"].pop("held_out")
-    if not _same_budget(written, run) and "train.steps" in run.record.get("chosen", {}):
-        begun["train"].pop("steps", None)  # they were planned for another budget
     tree = merge(begun, written.tree)
     for setting in run.config.model.schemes:
         if defaults.is_set(tree, f"model.{setting}"):  # else one of them is no section: refused below
@@ -247,11 +268,6 @@ def for_resuming(written: Written | None, run: Run) -> Config:
             stack = tree["model"][side]
             stack[name] = _begun_with(begun["model"][side][name], stack[name])
     return from_tree(tree, written.path, written.lines)
-
-
-def _same_budget(written: Written, run: Run) -> bool:
-    set_here = [key for key in defaults.BUDGETS if defaults.is_set(written.tree, key)]
-    return all(written.tree["train"][name] == getattr(run.config.train, name) for name in (key[6:] for key in set_here))
 
 
 def _begun_with(begun: list[Any], written: Any) -> Any:

@@ -48,7 +48,7 @@ def train_command(request: TrainRequest, display: Display) -> Run:
     if written is None:
         raise UserError("the run in this folder was stopped before it began", out, "name its config, or its text")
     refuse_existing(out)  # before any work
-    completed = for_training(written, display.say)
+    completed = for_training(written, display.say, display.detail)
     return train(completed.config, out, request.resume, display, completed.record)
 
 

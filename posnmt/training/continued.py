@@ -17,6 +17,7 @@ from torch import Tensor
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
+from posnmt.base.words import counted
 from posnmt.config.marks import OfWeights, marked
 from posnmt.config.schema import SCHEME_LISTS, Config, Model, SchemeChoice
 from posnmt.config.systems import SIZES
@@ -160,7 +161,7 @@ def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> di
 def described(taken: dict[str, Any]) -> Iterator[str]:
     """Sentences for the result of `continue_from`."""
     total, updates = taken["copied"] + len(taken["new"]), taken["updates"]
-    trained = "" if updates is None else f", trained with {updates:,} updates"
+    trained = "" if updates is None else f", trained with {counted(updates, 'update')}"
     yield f"continuing from {taken['path']}{trained}: {taken['copied']} of {total} tensors are copied"
     for what, names in (
         ("new, as at a start", taken["new"]),

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from posnmt.base.words import counted
 from posnmt.config.schema import Config, Train
 from posnmt.data.store import Split, Store
 from posnmt.data.subword import EOS
-from posnmt.training.evaluate import bleu
+from posnmt.training.evaluate import DevPart, bleu
 from posnmt.training.progress import Progress
 from posnmt.training.schedule import warmup_and_cooldown
 
@@ -27,15 +28,16 @@ def doubts(
         chosen: dotted keys of the settings that the configuration left out.
     """
     sentences = []
-    warmup, _ = warmup_and_cooldown(config.train)
+    warmup, _ = warmup_and_cooldown(config.train, progress.step)
     if warmup >= 1 and progress.step < warmup:
         sentences.append(
-            f"the run ended after {progress.step:,} updates, inside the warm-up of {warmup:,.0f}: its learning rate"
-            " never reached its peak; train for longer, or lower train.schedule.warmup"
+            f"the run ended after {counted(progress.step, 'update')}, inside the warm-up of {warmup:,.0f}: its learning"
+            " rate never reached its peak; train for longer, or lower train.schedule.warmup"
         )
     if progress.cursor.epoch == 0:
         sentences.append(
-            f"the run ended before it had seen the whole corpus once, after {progress.step:,} updates; train for longer"
+            "the run ended before it had seen the whole corpus once, after"
+            f" {counted(progress.step, 'update')}; train for longer"
         )
     if (perplexity := on_dev.get("perplexity")) is not None:
         unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
@@ -45,14 +47,14 @@ def doubts(
                 f" the model has learned next to nothing; {_remedy(config.train, chosen)}"
             )
     if "bleu" in on_dev:
-        dev, text = store.split("dev"), store.text
+        dev, text = DevPart(store.split("dev"), config.train.dev_pairs), store.text
         sources = text.source.decode([dev.pair(number)[0].tolist() for number in range(len(dev))])
         copied = bleu(sources, dev.target_texts, config.train.bleu_tokenizer)["bleu"]
         if on_dev["bleu"] <= copied:
             sentences.append(
                 f"dev BLEU is {on_dev['bleu']:.1f}, and the source lines as they are would have {copied:.1f}: this is"
-                f" no translator yet, after {progress.cursor.epoch:,} passes over the corpus; train for longer, or on"
-                " more text"
+                f" no translator yet, after {counted(progress.cursor.epoch, 'pass')} over the corpus; train for longer,"
+                " or on more text"
             )
     return sentences
 

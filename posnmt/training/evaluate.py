@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 
 from posnmt.base.cancel import Cancelled, check_cancelled
 from posnmt.base.errors import printable
@@ -40,7 +41,7 @@ def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
     figures, t.evaluating = None, True
     if t.fabric.is_global_zero:
         with suppress(Cancelled):
-            figures = evaluate(whole, t.store.split("dev"), t.store.text, t.config, t.fabric)
+            figures = evaluate(whole, dev_of(t), t.store.text, t.config, t.fabric)
     figures, t.evaluating = t.fabric.broadcast(figures), False
     if figures is None:
         raise Cancelled
@@ -48,7 +49,55 @@ def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
     return figures
 
 
-def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
+class DevPart:
+    """Pairs of dev that are spread evenly over it, which an evaluation uses.
+
+    Args:
+        dev: all pairs.
+        count: how many; None: all.
+    """
+
+    def __init__(self, dev: Split, count: int | None) -> None:
+        self.dev, self.numbers = dev, spread(len(dev), count)
+        self.source_lengths, self.target_lengths = dev.source_lengths[self.numbers], dev.target_lengths[self.numbers]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Source and target ids of pair `index` of the part."""
+        return self.dev.pair(int(self.numbers[index]))
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The lines of the pairs in their file."""
+        return self.dev.lines[self.numbers]
+
+    @property
+    def source_texts(self) -> list[str]:
+        """The original source lines."""
+        return [self.dev.source_texts[number] for number in self.numbers]
+
+    @property
+    def target_texts(self) -> list[str]:
+        """The original target lines, the references."""
+        return [self.dev.target_texts[number] for number in self.numbers]
+
+
+def dev_of(t: Training) -> DevPart:
+    """The pairs of dev that a training evaluates on."""
+    return DevPart(t.store.split("dev"), t.config.train.dev_pairs)
+
+
+def spread(size: int, count: int | None) -> NDArray[np.int64]:
+    """`count` of the numbers below `size`, spread evenly; all of them for None."""
+    kept = min(size, count or size)
+    return np.arange(kept) * size // kept
+
+
+def evaluate(
+    loss: TrainingLoss, dev: Split | DevPart, text: TextPipeline, config: Config, fabric: Fabric
+) -> dict[str, Any]:
     """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature.
 
     The perplexity is infinite if the likelihood is not finite. With BLEU there are also `examples`: line and output of
@@ -85,7 +134,7 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
     return figures
 
 
-def shown_pairs(dev: Split) -> list[int]:
+def shown_pairs(dev: Split | DevPart) -> list[int]:
     """Three pairs of dev, the same after each evaluation: a short, a median and a long one.
 
     A tenth, a half and nine tenths of the sources have fewer subwords, or as many and an earlier line.
@@ -94,7 +143,7 @@ def shown_pairs(dev: Split) -> list[int]:
     return list(dict.fromkeys(int(order[len(order) * tenths // 10]) for tenths in (1, 5, 9)))
 
 
-def examples(figures: dict[str, Any], dev: Split) -> list[str]:
+def examples(figures: dict[str, Any], dev: Split | DevPart) -> list[str]:
     """The pairs of `shown_pairs` with their translations, as lines for people; none if dev was not translated."""
     lines = []
     for pair, example in zip(shown_pairs(dev), figures.get("examples", ()), strict=False):

@@ -11,6 +11,7 @@ from typing import Any
 
 from posnmt.base.output import replacing, write_text
 from posnmt.base.progress import duration
+from posnmt.base.words import counted
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.run.run import DEV, Run
 from posnmt.training.build import Training
@@ -125,9 +126,8 @@ class Keeper:
             _write_dev(t, run)
             for doubt in doubts(t.config, progress, t.on_dev, t.store, run.record.get("chosen", ())):
                 t.display.say(f"warning: {doubt}")
-        t.display.say(
-            f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"
-        )
+        spent = f"{counted(progress.step, 'update')} in {duration(progress.seconds)}"
+        t.display.say(f"stopped after {reason}: {spent}; model: {chosen}")
 
     def _average_is_better(self, t: Training) -> bool:
         """Write the average of the last evaluated checkpoints, and compare it with the best weights on dev."""

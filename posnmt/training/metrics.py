@@ -56,7 +56,9 @@ class Metrics:
     def add(self, t: Training, outcome: Outcome, rate: float, batches: Sequence[NDArray[np.int64]]) -> None:
         """Add an update to the sums and show them; every `train.log_every` updates, write them as a line."""
         train, progress = t.config.train, t.progress
-        progress.window.add(outcome, *t.plan.tokens(batches), t.spend())
+        spent = t.spend()
+        progress.clock.add_update(spent)
+        progress.window.add(outcome, *t.plan.tokens(batches), spent)
         self._display.show("training", *progress.shown(train, len(t.plan.epoch(progress.cursor.epoch))))
         if progress.step % train.log_every == 0:
             figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}

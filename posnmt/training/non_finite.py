@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
+from posnmt.base.words import counted
 from posnmt.training.build import Training
 from posnmt.training.keep import Keeper, restore
 from posnmt.training.loss import TrainingLoss
@@ -50,7 +51,7 @@ class NonFinite:
         t.spend()
         pairs = [t.corpus.where(int(number)) for numbers in batches for number in numbers]
         named = ", ".join(pairs[:3]) + (", …" if len(pairs) > 3 else "")
-        what = f"the {fault} is not finite at step {progress.step:,}, of {len(pairs):,} pairs ({named})"
+        what = f"the {fault} is not finite at step {progress.step:,}, of {counted(len(pairs), 'pair')} ({named})"
         figures = {"update": progress.step, "what": fault, "pairs": pairs}
         if policy == "back-off":
             self._back_off(t, what, figures)

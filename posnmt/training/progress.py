@@ -9,6 +9,7 @@ from typing import Any
 from posnmt.base.progress import duration
 from posnmt.config.schema import Train
 from posnmt.data.batch import Cursor
+from posnmt.training.clock import Clock
 from posnmt.training.schedule import Plateau
 
 
@@ -79,6 +80,7 @@ class Progress:
         metrics: lines of metrics written before the newest checkpoint.
         skipped: how many updates in a row, up to the last one, were not made because they were not finite.
         halvings: how often the run went back to a checkpoint and halved its learning rate.
+        clock: what updates and evaluations take.
     """
 
     step: int = 0
@@ -94,11 +96,12 @@ class Progress:
     metrics: int = 0
     skipped: int = 0
     halvings: int = 0
+    clock: Clock = field(default_factory=Clock)
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Progress:
         """Progress from the state in a checkpoint."""
-        parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
+        parts = {"cursor": Cursor, "plateau": Plateau, "window": Window, "clock": Clock}
         if state["best"] is not None:
             state = {**state, "best": tuple(state["best"])}  # a list in JSON
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
@@ -112,13 +115,20 @@ class Progress:
         return False
 
     def share(self, train: Train, batches_in_epoch: int) -> float:
-        """The largest share of the budgets of steps, epochs and minutes that is spent."""
+        """The largest share of the budgets of steps, epochs and minutes that is spent.
+
+        Of minutes it is the share of the updates that will fit into them.
+        """
         spent = max(
             self.step / train.steps if train.steps else 0.0,
             self._epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
-            self.seconds / (60 * train.minutes) if train.minutes else 0.0,
+            self._of_updates(train) if train.minutes else 0.0,
         )
         return min(1.0, spent)
+
+    def _of_updates(self, train: Train) -> float:
+        left = self.clock.updates_left(train, self.seconds)
+        return self.step / (self.step + left) if self.step else 0.0
 
     def _epochs(self, batches_in_epoch: int) -> float:
         return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)

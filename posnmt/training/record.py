@@ -17,6 +17,7 @@ import torch
 from lightning_fabric import Fabric
 
 from posnmt.base.version import __version__
+from posnmt.base.words import counted
 from posnmt.data.exposure import histogram
 from posnmt.data.learn import text_folder
 from posnmt.data.marks import marks_in
@@ -24,6 +25,7 @@ from posnmt.run.resolve import origins
 from posnmt.run.run import Run
 from posnmt.training.build import Training
 from posnmt.training.checks import LargestBatch
+from posnmt.training.plan import plan
 from posnmt.translate.several import sentences_per_line
 from posnmt_position.processor import multiplies_bf16, processor
 
@@ -47,23 +49,23 @@ def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch | None,
         Run.create(out, config, store.text, {**record, **about}, before, store.target_counts())
     t.fabric.barrier()
     run = Run.open(out)
-    _introduce(t, resume, largest)
+    _introduce(t, out, resume, largest, about)
     return run
 
 
-def _introduce(t: Training, resume: bool, largest: LargestBatch | None) -> None:
-    """Print the size of the model and of the corpus, and the device."""
-    say, device = t.display.say, t.fabric.device
+def _introduce(t: Training, out: Path, resume: bool, largest: LargestBatch | None, about: Mapping[str, Any]) -> None:
+    """Print the plan of a new training, or where a resumed one goes on."""
+    say, detail, device = t.display.say, t.display.detail, t.fabric.device
     if t.config.train.precision == "bf16" and device.type == "cpu" and not multiplies_bf16():
         say("warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster")
-    resuming = f", resuming after step {t.progress.step:,}" if resume else ""
-    say(
-        f"{_parameters(t):,} parameters, {len(t.corpus):,} pairs, {t.fabric._precision.precision} on {device}{resuming}"
-    )
+    detail(f"{_parameters(t):,} parameters, {t.fabric._precision.precision} on {device}")
     if largest is not None:
-        say(f"the largest batch fits: {largest}")
-    if not t.config.data.has_dev:
-        say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
+        detail(f"the largest batch fits: {largest}")
+    if resume:
+        say(f"resuming after {counted(t.progress.step, 'update')}, on {device}")
+        return
+    for line in plan(t, about, out, _parameters(t)):
+        say(line)
 
 
 def _resumed(t: Training, run: Run) -> None:

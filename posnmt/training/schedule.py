@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from posnmt.config.schema import COOLDOWN_IN_MINUTES, WARMUP, WARMUP_IN_MINUTES, Schedule, Train
+from posnmt.config.schema import WARMUP, Schedule, Train
+from posnmt.run import defaults
 
 
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:
@@ -22,21 +23,24 @@ def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share:
     With `cooldown: c`, each is multiplied by a factor that falls linearly to 0 over the last share c of the budget
     (Hägele et al. 2024; with `constant` it is known as warm-up, stable, decay).
     """
-    warmup, cooldown = warmup_and_cooldown(train)
+    warmup, cooldown = warmup_and_cooldown(train, (step - 1) / share if share else math.inf)
     factor = min(1.0, max(0.0, 1.0 - share) / cooldown) if cooldown else 1.0
     return factor * _before_cooldown(step, warmup, train, d_model, decays, share)
 
 
-def warmup_and_cooldown(train: Train) -> tuple[float, float]:
+def warmup_and_cooldown(train: Train, updates: float) -> tuple[float, float]:
     """`warmup` and `cooldown` from the configuration, or defaults that depend on the kind of budget.
 
-    For a budget in minutes, whose number of updates is unknown, both are shares of the budget.
+    For a budget in minutes, both depend on the number of updates that will fit into it.
+
+    Args:
+        updates: of the whole training, as far as it can be known now.
     """
     schedule = train.schedule
     warmup, cooldown = float(WARMUP), 0.0
     if train.minutes is not None and schedule.type not in ("noam", "plateau"):
-        warmup = WARMUP_IN_MINUTES
-        cooldown = 0.0 if schedule.type == "cosine" else COOLDOWN_IN_MINUTES  # a cosine falls to 0 anyway
+        warmup = float(defaults.warmup(updates, train.init is not None))
+        cooldown = 0.0 if schedule.type == "cosine" else defaults.cooldown(updates)  # a cosine falls to 0 anyway
     return (
         warmup if schedule.warmup is None else schedule.warmup,
         cooldown if schedule.cooldown is None else schedule.cooldown,

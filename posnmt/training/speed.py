@@ -1,81 +1,122 @@
-"""Measures how long updates and evaluations take on this machine."""
+"""Measures how long updates and evaluations take on this machine. Each figure is a median: a stall does not count."""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from posnmt.base.interrupt import Interrupted, StopSignal
 from posnmt.config.schema import Config
+from posnmt.data.batch import BatchPlan, batches_by_length, collate
 from posnmt.data.store import Split, Store
 from posnmt.training.build import Training, build
 from posnmt.training.checks import refuse_too_long
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import greedy
+from posnmt.training.evaluations import Pace
 from posnmt.training.train import update
 
-UNTIMED = 3
+Batch = TypeVar("Batch")
+
+UNTIMED = 2
 """Updates before the clock starts: the first ones are slower."""
 
-SAMPLES = (16, 128)
-"""Dev pairs that are translated to time an evaluation; the larger number if time allows."""
+TIMED = 5
+"""The fewest updates that are timed."""
 
-EARLY = 1.5
-"""An early evaluation takes this many times as long as a later one, since early outputs run to their limit."""
+SAMPLES = (3, 9)
+"""The fewest batches of dev that are timed, and the most."""
 
+TOKENS = 1024
+"""Padded tokens of a batch whose likelihood is timed."""
 
-class Pace(NamedTuple):
-    """Seconds of a mean update and a mean evaluation."""
-
-    update: float
-    evaluation: float
+STEPS = 8
+"""Steps of search that are timed."""
 
 
 def measure(config: Config, store: Store, seconds: float) -> Pace:
-    """The pace of a training, measured on its first updates, whose weights are discarded, and on some dev pairs.
+    """The pace of a training, measured on its first updates, whose weights are discarded, and on samples of dev.
 
     Args:
-        seconds: roughly how long to measure updates, at least five, and how long evaluations.
+        seconds: roughly how long to measure updates, and how long translations; at least the fewest are timed.
 
     Raises:
         UserError: a sentence is longer than the model supports.
         Interrupted: a signal to stop.
     """
-    t, start = build(config, store, make_fabric(config.train)), time.monotonic()
-    progress = t.progress
+    t = build(config, store, make_fabric(config.train))
     with StopSignal() as stop:
         try:
             refuse_too_long(t)
-            while progress.step < UNTIMED + 5 or time.monotonic() - start < seconds:
-                if stop.heard:
-                    raise Interrupted("stopped before the first update; nothing is kept")
-                batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
-                progress.step += 1
-                update(t, 0.0, batches)
-                if progress.step == UNTIMED:
-                    start = time.monotonic()
-            seconds_an_update = (time.monotonic() - start) / (progress.step - UNTIMED)
-            if not (config.data.has_dev and config.train.dev_bleu):
-                return Pace(seconds_an_update, 0.0)
+            seconds_an_update = _seconds_an_update(t, seconds, stop)
+            if not config.data.has_dev:
+                return Pace(seconds_an_update)
+            t.loss.eval()
             with torch.inference_mode(), t.fabric.autocast():
-                return Pace(seconds_an_update, EARLY * _seconds_of_dev(t, store.split("dev"), seconds))
+                dev = store.split("dev")
+                token = _seconds_a_token(t, dev, seconds, stop)
+                step = _seconds_a_step(t, dev, seconds, stop) if config.train.dev_bleu else 0.0
+            return Pace(seconds_an_update, token, step)
         finally:
             t.gradients.close()
 
 
-def _seconds_of_dev(t: Training, dev: Split, seconds: float) -> float:
-    """The estimated time to translate all of dev, with outputs as long as their sources."""
-    model, device = t.model.eval(), t.fabric.device
-    decode = t.config.decode.model_copy(update={"max_ratio": 1.0, "max_extra": 0})
-    whole = 0.0
-    for count in SAMPLES:
-        sources = [dev.pair(number)[0].tolist() for number in range(0, len(dev), -(-len(dev) // count))]
-        start = time.monotonic()
-        greedy(model, sources, decode, device)
-        spent = time.monotonic() - start
-        whole = spent * len(dev) / len(sources)
-        if spent * SAMPLES[-1] / count > seconds:
-            break
-    return whole
+def _seconds_an_update(t: Training, seconds: float, stop: StopSignal) -> float:
+    progress, timed = t.progress, list[float]()
+    start = time.monotonic()
+    while len(timed) < TIMED or time.monotonic() - start < seconds:
+        _refuse_to_go_on(stop)
+        begun = time.monotonic()
+        batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
+        progress.step += 1
+        update(t, 0.0, batches)
+        if progress.step > UNTIMED:
+            timed.append(time.monotonic() - begun)
+    return median(timed)
+
+
+def _seconds_a_token(t: Training, dev: Split, seconds: float, stop: StopSignal) -> float:
+    """Of the likelihood of dev pairs."""
+
+    def likelihood(numbers: NDArray[np.int64]) -> float:
+        batch = collate([dev.pair(int(number)) for number in numbers]).to(t.fabric.device)
+        begun = time.monotonic()
+        t.loss(*batch.tensors)[1].item()
+        return (time.monotonic() - begun) / (batch.tokens + int(batch.source_lengths.sum()))
+
+    return _median(BatchPlan(dev, TOKENS, "tokens", seed=0).epoch(0), likelihood, seconds, stop)
+
+
+def _seconds_a_step(t: Training, dev: Split, seconds: float, stop: StopSignal) -> float:
+    """Of greedy search, for batches as evaluations have them, whose search ends after a few steps."""
+    decode = t.config.decode.model_copy(update={"max_ratio": 1e-9, "max_extra": STEPS, "min_length": STEPS})
+
+    def translate(numbers: Sequence[int]) -> float:
+        sources = [dev.pair(number)[0].tolist() for number in numbers]
+        begun = time.monotonic()
+        greedy(t.model, sources, decode, t.fabric.device)
+        return (time.monotonic() - begun) / STEPS
+
+    batches = [*batches_by_length(dev.source_lengths.tolist(), decode.batch)]
+    return _median(batches, translate, seconds, stop)
+
+
+def _median(batches: Sequence[Batch], work: Callable[[Batch], float], seconds: float, stop: StopSignal) -> float:
+    """The median of what a work says of some batches."""
+    fewest, most = SAMPLES
+    taken, start = list[float](), time.monotonic()
+    while len(taken) < fewest or (len(taken) < min(most, len(batches)) and time.monotonic() - start < seconds):
+        _refuse_to_go_on(stop)
+        taken.append(work(batches[len(taken) % len(batches)]))
+    return median(taken)
+
+
+def _refuse_to_go_on(stop: StopSignal) -> None:
+    if stop.heard:
+        raise Interrupted("stopped before the first update; nothing is kept")

@@ -12,6 +12,7 @@ from lightning_fabric import Fabric
 
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.interrupt import StopSignal
+from posnmt.base.words import counted
 from posnmt.config.schema import Train
 from posnmt.run.run import checkpoints_in, resuming
 from posnmt.training.build import Training
@@ -47,21 +48,21 @@ def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
     """Why this process would stop; empty while it continues."""
     if stop.heard:
         return INTERRUPTED
-    if counted := why_counted(train, progress):
-        return counted
-    if train.minutes is not None and progress.seconds >= 60 * train.minutes:
-        return f"{train.minutes:g} minutes"
+    if reason := why_counted(train, progress):
+        return reason
+    if train.minutes is not None and progress.seconds >= progress.clock.end(train):
+        return counted(train.minutes, "minute")
     return ""
 
 
 def why_counted(train: Train, progress: Progress) -> str:
     """Why training stops by counts, which are the same in all processes; empty while it continues."""
     if train.steps is not None and progress.step >= train.steps:
-        return f"{train.steps} steps"
+        return counted(train.steps, "step")
     if train.epochs is not None and progress.cursor.epoch >= train.epochs:
-        return f"{train.epochs} epochs"
+        return counted(train.epochs, "epoch")
     if train.patience is not None and progress.waited >= train.patience:
-        return f"no better dev score in {train.patience} evaluations"
+        return f"no better dev score in {counted(train.patience, 'evaluation')}"
     return ""
 
 

@@ -29,7 +29,7 @@ from posnmt.training.build import Training, build
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.checks import refuse_too_long, try_largest_batch
 from posnmt.training.device import make_fabric
-from posnmt.training.evaluate import describe, examples, measure, selection_score
+from posnmt.training.evaluate import describe, dev_of, examples, measure, selection_score
 from posnmt.training.keep import Keeper, first_weights
 from posnmt.training.metrics import Metrics
 from posnmt.training.non_finite import NonFinite
@@ -76,6 +76,8 @@ def train(
         refuse_too_long(t)
         checkpoints = Checkpoints(out / "checkpoints", config.train.average)
         about = {**(about or {}), **first_weights(t, checkpoints, origin)}
+        if "seconds_an_evaluation" in about:  # a new run, for which it was measured
+            t.progress.clock.evaluations = [about["seconds_an_evaluation"]]
         largest = try_largest_batch(t)
         run = recorded(t, out, resumed is not None, largest, about)
 
@@ -104,8 +106,8 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
     while True:
         progress = t.progress  # another one after a return to a checkpoint
         reason = why_all_stop(t, stop)
-        due = reason or (progress.step and progress.step % train.evaluate_every == 0)
-        if due and reason != INTERRUPTED and progress.evaluated != progress.step:
+        pending = progress.evaluated != progress.step
+        if reason != INTERRUPTED and pending and (reason or t.evaluation_is_due()):
             evaluate(t, metrics, keeper, non_finite)
             continue
         if reason:
@@ -172,11 +174,11 @@ def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinit
         if train.schedule.type == "plateau":
             progress.plateau.observe(figures["perplexity"], train.schedule)
         t.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
-        for line in examples(figures, t.store.split("dev")):
+        for line in examples(figures, dev_of(t)):
             t.display.brief(line)
     if better:
         keeper.keep_best(t, whole, figures)
-    t.spend()
+    progress.clock.add_evaluation(t.spend(), progress.seconds)
     if figures:
         metrics.write("dev", progress, figures)
     keeper.checkpoint(t, whole, evaluated=True)

@@ -78,6 +78,7 @@ def test_the_settings_that_rules_choose_are_those_that_are_marked_so():
         defaults.for_embeddings({}, config({}, tie_embeddings="all").model),
         defaults.for_updates({}, plain, 9000, LENGTH),
         defaults.for_budget({}, plain.train, 2000, 12),
+        defaults.for_dev({}, 200, False),
     ]
     assert {key for settings in rules for key in settings} == {*marked(Config, Chosen)}
 
@@ -248,9 +249,22 @@ def test_few_minutes_have_few_evaluations():
     assert (chosen["train.evaluate_every"], chosen["train.average"]) == (100, 1)
 
 
-def test_slow_evaluations_are_fewer():
-    assert [defaults.evaluations(20, seconds) for seconds in (0, 10, 15, 30, 60, 600)] == [12, 12, 12, 6, 3, 3]
-    assert defaults.evaluations(1, 600) == 2
+def test_a_budget_in_minutes_has_no_number_of_updates():
+    """Its schedule and its evaluations follow the clock, so they are none of the chosen settings."""
+    assert defaults.for_minutes({}, 9, 2700) == {
+        "train.evaluate_every": None, "train.log_every": 50, "train.average": 3,
+    }  # fmt: skip
+    assert defaults.for_minutes({}, 3, 30) == {"train.evaluate_every": None, "train.log_every": 10, "train.average": 1}
+    written = {"train": {"evaluate_every": 100, "log_every": 7, "average": 2, "dev_pairs": 5, "dev_bleu": True}}
+    assert defaults.for_minutes(written, 12) == defaults.for_dev(written, 200, False) == {}
+
+
+def test_a_cool_down_grows_with_the_updates_without_a_step():
+    assert [defaults.cooldown(updates) for updates in (1, 600, 800, 1000, 90_000)] == pytest.approx(
+        [0.3, 0.3, 0.45, 0.6, 0.6]
+    )
+    steps = [defaults.cooldown(updates + 1) - defaults.cooldown(updates) for updates in range(0, 3000)]
+    assert 0 <= min(steps) <= max(steps) < 0.001
 
 
 def test_passes_fall_with_the_size_of_the_corpus():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
+import re
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from posnmt.run.run import Run
 from posnmt.training import speed
 from posnmt.training.choose import Written, for_preparing, for_resuming, for_training
 from posnmt.training.command import TrainRequest, train_command
+from posnmt.training.evaluations import Pace
 from posnmt.training.train import train
 from tests.support import corpus
 
@@ -49,9 +52,9 @@ def tree(options, **train_settings):
 
 
 def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_path):
-    messages = []
+    messages, details = [], []
     display = Display(quiet=True)
-    display.say = messages.append
+    display.say, display.detail = messages.append, details.append
     run = train_command(TrainRequest(tmp_path / "run", None, options, (*TINY, "train.epochs=1")), display)
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     chosen = run.record["chosen"]
@@ -61,8 +64,12 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
     assert config["train"]["schedule"]["warmup"] == chosen["train.schedule.warmup"]
     assert config["model"]["d_model"] == 16
     assert "model.d_model" not in chosen
-    said = "\n".join(messages)
-    assert all(key in said for key in chosen)
+    said, details = "\n".join(messages), "\n".join(details)
+    assert all(key in details for key in chosen)
+    assert "=" not in said
+    plan = [line.partition(":")[0] for line in messages]
+    start = plan.index("text")
+    assert plan[start : start + 6] == ["text", "model", "updates", "evaluation", "expect", "details"]
     assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["kind"] in ("dev", "average")
 
     # the config as written makes the same run; going on needs no config
@@ -75,15 +82,20 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
     assert on.record["epochs"] == 2
 
 
-def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keeps_them(options, tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: speed.Pace(0.5, 4.0))
-    written, messages = Written.from_settings(tree(options, minutes=2.0)), []
-    completed = for_training(written, messages.append)
-    assert completed.config.train.steps == int((0.97 * 120 - 4 * 4.0) / 0.5) == 200
-    assert completed.config.train.evaluate_every == 50
-    assert completed.config.train.schedule.warmup == 200 // 5
-    assert (completed.record["seconds_an_update"], completed.record["seconds_an_evaluation"]) == (0.5, 4.0)
-    assert "for 200 updates of 0.50 s and 4 evaluations of 4 s in 2 minutes" in messages[-1]
+def test_a_budget_in_minutes_is_planned_by_the_speed_and_a_resumed_run_keeps_its_plan(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: Pace(0.5, 0.01, 0.0))
+    written, details = Written.from_settings(tree(options, minutes=2.0)), []
+    completed = for_training(written, lambda message: None, details.append)
+    train, record = completed.config.train, completed.record
+    assert (train.steps, train.evaluate_every, train.schedule.warmup, train.schedule.cooldown) == (None,) * 4
+    assert (train.dev_pairs, train.dev_bleu, train.average) == (None, True, 1)
+    dev = prepare(completed.config).split("dev")
+    tokens = int(dev.source_lengths.sum() + dev.target_lengths.sum()) + 2 * len(dev)
+    assert record["seconds_an_evaluation"] == pytest.approx(0.01 * tokens, abs=1e-4)
+    number = record["planned_evaluations"]
+    assert number == min(4, int(12 / (0.01 * tokens)))
+    assert record["planned_updates"] == int((120 - number * 0.01 * tokens) / 0.5)
+    assert details[-1].startswith(f"chosen for {record['planned_updates']} updates in 2 minutes: ")
     run = Run.create(tmp_path, completed.config, prepare(completed.config).text, completed.record)
 
     monkeypatch.setattr(speed, "measure", None)  # nothing is measured again
@@ -96,6 +108,37 @@ def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keep
     longer = for_resuming(Written.from_settings(tree(options, minutes=3.0)), run)
     assert (longer.train.minutes, longer.train.steps) == (3.0, None)
     assert longer.train.schedule == run.config.train.schedule
+
+
+@pytest.mark.parametrize(
+    ("pace", "settings", "pairs", "translates"),
+    [
+        (Pace(0.5, 0.0001, 0.001), {}, None, True),
+        (Pace(0.5, 0.0001, 9.0), {}, None, False),
+        (Pace(0.5, 0.0001, 9.0), {"dev_bleu": True, "evaluate_every": 50}, None, True),
+        (Pace(0.5, 0.0001, 0.001), {"dev_bleu": False, "dev_pairs": 3}, 3, False),
+    ],
+)
+def test_evaluations_are_as_thorough_as_the_time_allows_or_as_the_user_says(
+    options, monkeypatch, pace, settings, pairs, translates
+):
+    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: pace)
+    written = Written.from_settings(tree(options, minutes=2.0, **settings))
+    completed = for_training(written, lambda message: None)
+    train = completed.config.train
+    assert (train.dev_pairs, train.dev_bleu) == (pairs, translates)
+    assert train.evaluate_every == settings.get("evaluate_every")
+    assert not {f"train.{key}" for key in settings} & {*completed.chosen}
+
+
+def test_where_no_evaluation_fits_the_answer_says_what_to_give(options, monkeypatch):
+    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: Pace(0.5, 1.0, 1.0))
+    with pytest.raises(UserError, match=r"the most for evaluations, is 12\.0 s") as refused:
+        for_training(Written.from_settings(tree(options, minutes=2.0)), lambda message: None)
+    assert refused.value.where == "train.minutes"
+    enough = float(re.search("give at least ([0-9.]+) minutes", refused.value.todo)[1])
+    completed = for_training(Written.from_settings(tree(options, minutes=enough)), lambda message: None)
+    assert completed.record["planned_evaluations"] == 1
 
 
 def test_updates_that_the_user_set_stay_where_a_run_goes_on_with_other_minutes(options, tmp_path):
@@ -187,40 +230,33 @@ def test_an_empty_section_is_as_if_left_out(section, options):
     assert for_resuming(asked, Run(Path("run"), started)) == started
 
 
-def test_evaluations_take_half_of_the_time_at_most(options, monkeypatch):
-    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: speed.Pace(0.5, 100.0))
-    completed = for_training(Written.from_settings(tree(options, minutes=5.0)), lambda message: None)
-    assert completed.config.train.steps == 300
-    assert completed.config.train.evaluate_every == 100
-
-
-def test_a_pace_is_measured_on_the_real_batches(options):
+def test_a_pace_is_measured_on_real_batches(options):
     written = tree(options, epochs=1)
     config = for_training(Written.from_settings(written), lambda message: None).config
-    pace = speed.measure(config, prepare(config), 0.0)
-    assert 0 < pace.update < 60
-    assert 0 < pace.evaluation < 60
+    assert all(0 < seconds < 60 for seconds in speed.measure(config, prepare(config), 0.0))
     unread = config.model_copy(update={"train": config.train.model_copy(update={"dev_bleu": False})})
-    assert speed.measure(unread, prepare(config), 0.0).evaluation == 0
+    assert speed.measure(unread, prepare(config), 0.0).step == 0
+    alone = Written.from_settings({**written, "data": {"train": options, "held_out": None}})
+    config = for_training(alone, lambda message: None).config
+    assert speed.measure(config, prepare(config), 0.0)[1:] == (0, 0)
 
 
-def test_an_evaluation_is_measured_on_some_dev_pairs(options, monkeypatch):
+def test_a_pace_is_a_median_so_that_one_stall_does_not_decide(options, monkeypatch):
+    """Work takes as long as the test says: a second, and once, a while."""
     config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
-    seen = []
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    real = {"update": speed.update, "greedy": speed.greedy}
+    taken = {name: iter([1.0, 1.0, 1.0, 900.0, *[1.0] * 50]) for name in real}
 
-    def slow(model, sources, decode, device):
-        seen.append(len(sources))
-        time.sleep(0.02 * len(sources))
-        return greedy(model, sources, decode, device)
+    def timed(name, *arguments):
+        clock.now += next(taken[name])
+        return real[name](*arguments)
 
-    greedy = speed.greedy
-    monkeypatch.setattr(speed, "greedy", slow)
-    monkeypatch.setattr(speed, "SAMPLES", (2, 5))
-    for seconds, counts in ((0.01, [2]), (9.0, [2, 5])):
-        pace = speed.measure(config, prepare(config), seconds)
-        assert seen == counts
-        assert 1.5 * 10 * 0.02 <= pace.evaluation < 5
-        seen.clear()
+    monkeypatch.setattr(speed, "time", clock)
+    for name in real:
+        monkeypatch.setattr(speed, name, partial(timed, name))
+    pace = speed.measure(config, prepare(config), 4.0)
+    assert (pace.update, pace.step) == (1.0, 1 / speed.STEPS)
 
 
 def test_what_asks_for_a_choice_and_what_a_name_sets(options):

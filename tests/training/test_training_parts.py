@@ -10,10 +10,11 @@ from torch.nn import functional
 
 from posnmt.config.schema import Schedule, Train
 from posnmt.data.batch import Cursor
+from posnmt.training.clock import Clock
 from posnmt.training.device import precision
 from posnmt.training.loss import CHUNK, cross_entropy
 from posnmt.training.progress import Progress
-from posnmt.training.schedule import Plateau, learning_rate
+from posnmt.training.schedule import Plateau, learning_rate, warmup_and_cooldown
 from posnmt_position.dropout import Dropout, dropout
 from posnmt_position.processor import multiplies_bf16
 
@@ -138,11 +139,22 @@ def test_a_warm_up_can_be_a_share_of_the_budget():
 
 
 def test_the_budget_that_ends_first_counts():
-    progress = Progress(step=10, cursor=Cursor(epoch=1, batch=5), seconds=30)
+    progress = Progress(step=10, cursor=Cursor(epoch=1, batch=5), seconds=30, clock=Clock(updates=[2.0, 3.0, 90.0]))
     assert progress.share(Train(steps=40), batches_in_epoch=10) == 0.25
     assert progress.share(Train(steps=40, epochs=3), batches_in_epoch=10) == 0.5
-    assert progress.share(Train(steps=40, epochs=3, minutes=0.625), batches_in_epoch=10) == 0.8
+    assert progress.share(Train(steps=40, epochs=3, minutes=0.625), batches_in_epoch=10) == 0.8  # 7.5 s for 2.5 updates
     assert progress.share(Train(steps=5), batches_in_epoch=10) == 1.0
+
+
+def test_minutes_have_the_warm_up_and_the_cool_down_of_the_updates_that_fit():
+    cases = [
+        ({}, 500, (100, 0.3)), ({}, 5000, (300, 0.6)), ({}, math.inf, (4000, 0.6)), ({"init": "a"}, 500, (25, 0.3)),
+        ({"schedule": Schedule(warmup=7, cooldown=0.1)}, 500, (7, 0.1)),
+        ({"schedule": Schedule(type="cosine")}, 500, (100, 0)), ({"schedule": Schedule(type="noam")}, 500, (4000, 0)),
+    ]  # fmt: skip
+    for settings, updates, expected in cases:
+        assert warmup_and_cooldown(Train(minutes=5, **settings), updates) == expected
+    assert warmup_and_cooldown(Train(steps=500), 500) == (4000, 0)
 
 
 def test_schedules_of_the_papers():
