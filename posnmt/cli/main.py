@@ -171,8 +171,11 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     from posnmt.training.choose import Written, for_preparing, for_training, prepared
 
     with Display() as display:
-        complete = for_training if check else for_preparing
-        completed, store = prepared(complete(Written.from_file(config, settings), display.say), display.say, out)
+        written, say = Written.from_file(config, settings), display.say
+        if check:
+            completed, store = prepared(for_training(written, say, say), say, out=out)
+        else:
+            completed, store = prepared(for_preparing(written), say, say, out)
         for sentence in warnings(store, completed.config.data):
             display.say(f"warning: {sentence}")
         for sentence in (*sampled(store), *changed(store)):

@@ -102,7 +102,7 @@ class Completed:
         return {"chosen": self.chosen, **self.planned} if self.chosen else {}
 
 
-def for_preparing(written: Written, say: Say) -> Completed:
+def for_preparing(written: Written) -> Completed:
     """The configuration, completed for `prepare`: with languages, vocabulary and dev pairs.
 
     Raises:
@@ -121,30 +121,33 @@ def for_preparing(written: Written, say: Say) -> Completed:
     languages = language_of((train.source,)), language_of((train.target,))
     corpus = survey(input_files(draft.data)["train"])
     chosen = defaults.for_text(written.tree, corpus, languages, draft.train.minutes)
-    config = written.config({**budget, **chosen})
-    if corpus.pairs:  # else preparing finds the fault
-        _say_chosen(say, f"from a corpus of {counted(corpus.pairs, 'pair')}", chosen)
-    return Completed(config, chosen)
+    return Completed(written.config({**budget, **chosen}), chosen)
 
 
-def prepared(text: Completed, say: Say, out: Path | None = None) -> tuple[Completed, Store]:
+def prepared(text: Completed, say: Say, detail: Say = unsaid, out: Path | None = None) -> tuple[Completed, Store]:
     """The store of a completed configuration. If the text has fewer subwords than were chosen, fewer are chosen.
+
+    Args:
+        detail: gets the chosen settings, if the text has no fault.
 
     Raises:
         UserError: as `prepare`.
     """
     try:
-        return text, prepare(text.config, out, say)
+        store = prepare(text.config, out, say)
+        read = store.manifest["splits"]["train"]["read"]
+        _say_chosen(detail, f"from a corpus of {counted(read, 'pair')}", text.chosen)
+        return text, store
     except UserError as error:
         faults = error.faults if isinstance(error, UserErrors) else [error]
         most = min((fault.largest for fault in faults if isinstance(fault, VocabularyTooLarge)), default=0)
         if most < 1 or "subword.vocabulary" not in text.chosen:
             raise
     fewer = {"subword.vocabulary": most}
-    _say_chosen(say, "since the text has no more subwords", fewer)
+    _say_chosen(detail, "since the text has no more subwords", fewer)
     subword = text.config.subword.model_copy(update={"vocabulary": most})
     config = text.config.model_copy(update={"subword": subword})
-    return prepared(Completed(config, {**text.chosen, **fewer}), say, out)
+    return prepared(Completed(config, {**text.chosen, **fewer}), say, detail, out)
 
 
 def for_training(written: Written, say: Say, detail: Say = unsaid) -> Completed:
@@ -157,12 +160,12 @@ def for_training(written: Written, say: Say, detail: Say = unsaid) -> Completed:
         UserError: every fault of the configuration, every fault of the text.
         Interrupted: a signal to stop, while measuring.
     """
-    text = for_preparing(written, detail)
+    text = for_preparing(written)
     if "format" in written.tree:
         return text
     require_loggers(text.config.train.loggers)
     written = written.continued()
-    text, store = prepared(text, say)
+    text, store = prepared(text, say, detail)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))
     length = float(np.maximum(split.source_lengths, split.target_lengths).mean()) + 1

@@ -160,7 +160,7 @@ def test_of_few_words_fewer_subwords_are_chosen(options, tmp_path, shared):
         {**tree({side: str(file) for side, file in files.items()}, steps=1)}, [f"subword.shared={shared}"]
     )
     messages = []
-    completed = for_training(written, messages.append)
+    completed = for_training(written, messages.append, messages.append)
     vocabulary = completed.config.subword.vocabulary
     assert 20 < vocabulary == completed.chosen["subword.vocabulary"] < 200
     assert f"chosen since the text has no more subwords: subword.vocabulary={vocabulary}" in messages
@@ -282,14 +282,14 @@ def test_without_a_budget_there_is_one(options):
 def test_a_named_format_and_a_dev_corpus_are_left_alone(options, folder):
     named = {"format": FORMAT, **tree(options, epochs=1)}
     assert for_training(Written.from_settings(named), print).chosen == {}
-    assert for_preparing(Written.from_settings(named), print).config.subword.vocabulary == 8000
+    assert for_preparing(Written.from_settings(named)).config.subword.vocabulary == 8000
     dev = {side: str(folder / "corpus" / f"dev.{side}") for side in ("source", "target")}
     with_dev = {"data": {"train": options, "dev": dev}, "train": {"epochs": 1}}
-    assert "data.held_out" not in for_preparing(Written.from_settings(with_dev), lambda message: None).chosen
+    assert "data.held_out" not in for_preparing(Written.from_settings(with_dev)).chosen
 
 
 def test_a_config_is_checked_with_the_dev_pairs_that_it_will_have(options):
-    config = for_preparing(Written.from_settings(tree(options, epochs=1, patience=3)), lambda message: None).config
+    config = for_preparing(Written.from_settings(tree(options, epochs=1, patience=3))).config
     assert config.data.held_out == 10
 
 
