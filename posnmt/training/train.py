@@ -107,7 +107,7 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
         progress = t.progress  # another one after a return to a checkpoint
         reason = why_all_stop(t, stop)
         pending = progress.evaluated != progress.step
-        if reason != INTERRUPTED and pending and (reason or t.evaluation_is_due()):
+        if reason != INTERRUPTED and pending and (reason or (progress.step and t.evaluation_is_due())):
             evaluate(t, metrics, keeper, non_finite)
             continue
         if reason:
