@@ -347,7 +347,8 @@ def demonstrated(out, run):
     assert [system["name"] for system in results["systems"]] == ["absolute", "relative"]
     assert results["training"]["longest"] < max(each["first"] for each in results["bins"])
     assert "training the absolute system: 4 updates" in err
-    assert err.splitlines()[-1] == f"After 4 updates each. {results['verdict']['sentence']}"
+    assert re.findall(r"posnmt (\w+)", err.split("Next:")[1]) == ["translate", "train", "translate", "compare"]
+    assert (page.parent / "tables/likelihood.csv").read_text().startswith("axis,bin,system,baseline")
     assert [group["name"] for group in results["verdict"]["groups"]] == ["trained", "longer"]
     [error] = refused("demo", "--out", out)
     assert "is not overwritten" in error
@@ -355,8 +356,9 @@ def demonstrated(out, run):
 
 @pytest.mark.slow
 def test_demo_does_the_main_job_on_a_small_corpus(tmp_path, monkeypatch):
-    small = partial(posnmt.cli.demo.artificial, train=1500, dev=20, test=40)
+    small = partial(posnmt.cli.demo.artificial, train=1500, dev=20)
     monkeypatch.setattr("posnmt.cli.demo.artificial", small)
+    monkeypatch.setattr("posnmt.cli.demo.TEST", 40)
     demonstrated(tmp_path / "demo", run)
 
 
