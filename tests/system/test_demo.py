@@ -55,7 +55,7 @@ def test_what_is_not_decided_is_not_said(beyond, sentences):
 
 
 def test_the_samples_are_the_first_sentence_of_each_third():
-    lengths = [LONGEST_TEST, LONGEST + 1, LONGEST, 1, 2 * LONGEST, 2 * LONGEST + 1]
+    lengths = [LONGEST_TEST, LONGEST, LONGEST + 1, 1, 2 * LONGEST, 2 * LONGEST + 1]
     texts = {"source": [" ".join(["x"] * length) for length in lengths], "relative": [f"<{each}>" for each in lengths]}
     shown = "\n".join(samples(texts))
     assert re.findall(r"words +(\d+)", shown) == [str(length) for length in (LONGEST, LONGEST + 1, LONGEST_TEST)]
@@ -75,8 +75,10 @@ def test_a_cut_sample_says_so():
 
 
 def test_the_next_commands_exist(tmp_path):
-    wrong = [fault(command, whole=True) for line in following(tmp_path / "a b") for command in commands(line.strip())]
-    assert len(wrong) == 4
+    named = [command for line in following(tmp_path / "a b") for command in commands(line.strip())]
+    assert [command[0] for command in named] == ["translate", "train", "translate", "compare"]
+    assert named[0][1:] == [str(tmp_path / "a b" / "relative")]
+    wrong = [fault(command, whole=True) for command in named]
     assert {each for each in wrong if each} <= {"no command compare"}
 
 
