@@ -5,11 +5,13 @@ Work of a known size counts what is done in a `Work`, which shows the time that 
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 import time
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import TypeVar
 
@@ -160,29 +162,42 @@ def waited_for(doing: str, work: Callable[[], Result]) -> Result:
     """The result of work that stays in a library for long and counts nothing; meanwhile Ctrl-C is answered at once.
 
     Python handles a signal in its main thread, between two of its own steps. So the library works in another thread,
-    which an interrupted program leaves behind.
+    which an interrupted program leaves behind. A program that ends before that thread does so with status 130.
 
     Raises:
         BaseException: that of `work`.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
+    done = Event()  # since `join` of a thread, when interrupted, takes the thread for ended
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = Thread(target=run, name=doing, daemon=True)
-    thread.start()
-    with Work(doing, "") as shown:
-        while thread.is_alive():
-            thread.join(0.2)
-            shown.waiting()
+    Thread(target=run, name=doing, daemon=True).start()
+    try:
+        with Work(doing, "") as shown:
+            while not done.wait(0.2):
+                shown.waiting()
+    except BaseException:
+        atexit.register(_leave, done)
+        raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _leave(done: Event) -> None:
+    """End the process at once if a library is still at work, which would crash as Python ends around it."""
+    if not done.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
 
 
 def duration(seconds: float) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -53,6 +55,20 @@ def test_ctrl_c_ends_the_wait_for_a_library_that_goes_on() -> None:
         waited_for("waiting", work)
     assert not end.is_set(), "the work was over"
     end.set()
+
+
+def test_a_process_that_leaves_a_library_behind_ends_at_once() -> None:
+    """Python cannot end around a thread that is in a library: it would wait for it, or crash."""
+    program = (
+        "import os, signal, sys, threading, time\n"
+        "from posnmt.base.progress import waited_for\n"
+        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try: waited_for('waiting', lambda: time.sleep(60))\n"
+        "except KeyboardInterrupt: print('left')\n"
+        "sys.exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "left\n", "")
 
 
 def test_the_wait_for_a_library_gives_its_result_or_its_exception() -> None:
