@@ -17,6 +17,7 @@ from pydantic_core import SchemaValidator
 from posnmt.base.errors import UserError, combined, quoted
 from posnmt.base.files import validator
 from posnmt.config.numbers import exact
+from posnmt.config.yaml import rule
 from posnmt.data.lines import checked_lines
 
 if TYPE_CHECKING:
@@ -116,9 +117,8 @@ def _fault(problem: Any, name: str, todo: str | None) -> UserError:
     """A problem of a pydantic error as a user error, which names the argument and the element, as in `scores['a']`."""
     keys = [key for key in problem["loc"] if key != "[key]"]  # pydantic's mark for a faulty key
     argument, *keys = [name, *keys] if name else keys
-    message = problem["msg"]
     place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"
-    return UserError(f"{message[0].lower()}{message[1:]}; got {quoted(problem['input'])}", place, todo)
+    return UserError(f"{rule(problem)}; got {quoted(problem['input'])}", place, todo)
 
 
 def beside(values: Iterable[str | None] | None, name: str, lines: Sequence[str], optional: bool = False) -> list[str]:

@@ -99,10 +99,18 @@ def raise_all(faults: Sequence[UserError]) -> None:
         raise combined(faults)
 
 
+SIMILAR = 0.65
+"""The least similarity, by difflib, of a word that is suggested; 1 is the same word."""
+
+
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The word most similar to `word`, for "did you mean"; None if none is similar."""
-    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return matches[0] if matches else None
+    """The word most similar to `word`, for "did you mean"; None if none is similar.
+
+    A word to which only more was added is nearer than any other: `batch` to `batch_size`.
+    """
+    known = list(words)
+    begins = [each for each in known if word.startswith(f"{each}_")]
+    return next(iter([*begins, *difflib.get_close_matches(word, known, n=1, cutoff=SIMILAR)]), None)
 
 
 def choices(name: str, known: Collection[str]) -> str:

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import copy
 from pkgutil import resolve_name
 from typing import Any
 
@@ -17,6 +16,7 @@ import click
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.cli import help as help_
+from posnmt.cli.faults import in_words, sentence
 from posnmt.cli.help import Command, option
 
 COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
@@ -105,38 +105,6 @@ def language_pair(pair: str, option: str) -> tuple[str, str]:
     return source, target
 
 
-def _in_digits(kind: click.ParamType) -> click.ParamType:
-    """A copy of a number type that refuses `1_0`, as configurations do. Python would read it as ten."""
-
-    def convert(value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from posnmt.config.numbers import in_digits
-
-        try:
-            return kind.convert(in_digits(value) if isinstance(value, str) else value, param, ctx)
-        except ValueError as error:
-            kind.fail(f"{value!r}: {error}", param, ctx)
-
-    numbers = copy(kind)
-    numbers.convert = convert  # type: ignore[method-assign]
-    return numbers
-
-
-def _with_digits(command: click.Command) -> click.Command:
-    """Make all number options of a command refuse numbers such as `1_0`."""
-    for each in _parameters(command):
-        is_number = isinstance(each.type, click.types.IntParamType | click.types.FloatParamType)
-        if is_number and "convert" not in vars(each.type):
-            each.type = _in_digits(each.type)
-    return command
-
-
-def _parameters(command: click.Command) -> Iterator[click.Parameter]:
-    """The parameters of a command and of its subcommands."""
-    yield from command.params
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
-        yield from _parameters(each)
-
-
 LESS_MEMORY = {
     "translate": "lower --batch or --beam, or split the longest lines",
     "score": "split the longest lines",
@@ -173,10 +141,7 @@ class Group(Command, click.Group):
                 print(f"error: {line}", file=sys.stderr)
             sys.exit(2)
         except click.ClickException as error:
-            advice = (
-                f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
-            )
-            print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
+            print(f"error: {sentence(error)}", file=sys.stderr)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):  # Abort is a RuntimeError
             print("interrupted", file=sys.stderr)
@@ -241,6 +206,6 @@ class Group(Command, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command to run, whose number options accept digits only, and its arguments."""
+        """The command to run, which refuses values in our words, and its arguments."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _with_digits(command), rest
+        return name, command and in_words(command), rest

@@ -28,6 +28,9 @@ MOST_BITS = 1024
 MOST_VALUES = 100_000
 """The most values in a file. An alias counts as all the values that it stands for: ten lines can stand for billions."""
 
+DEVICE = "a GPU is used if PyTorch sees one; the variable CUDA_VISIBLE_DEVICES names it, or nothing for the CPU"
+"""What to do about a setting that people look for."""
+
 Lines = dict[tuple[str, ...], int]
 """Key path -> 1-based line."""
 
@@ -303,6 +306,30 @@ def faults(error: ValidationError, root: type[BaseModel], path: Path | None, lin
     return [_fault(problem, root, path, lines) for problem in error.errors()]
 
 
+_NEEDED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "finite_number": "a finite number",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of {ge} or more",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of {le} or less",
+    "model_type": "a section of settings",
+    "list_type": "a list",
+    "string_type": "a text",
+}
+"""Type of a pydantic error -> what is needed, in the words of the command line's options."""
+
+
+def rule(problem: Any) -> str:
+    """What the value of a pydantic error should be, as a sentence without its first capital."""
+    if problem["type"] in _NEEDED:
+        given = {name: each for name, each in problem.get("ctx", {}).items() if isinstance(each, int | float)}
+        limits = {name: format(each, "," if isinstance(each, int) else "g") for name, each in given.items()}
+        return f"{_NEEDED[problem['type']].format(**limits)} is needed"
+    return f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
 def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines) -> UserError:
     """A problem of a pydantic error as a sentence with key, rule, value and line."""
     keys = tuple(str(part) for part in problem["loc"])
@@ -312,17 +339,30 @@ def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines)
     todo = None
     if problem["type"] == "extra_forbidden":
         known = _known_keys(root, keys[:-1])
-        near = nearest(keys[-1], known)
+        near = nearest(keys[-1], known) or min(
+            _elsewhere(root, keys[-1]), key=lambda found: found.count("."), default=""
+        )
         what = f"unknown key {name}"
         todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}" if known else None
+        todo = DEVICE if not near and keys[-1] in ("device", "gpu", "gpus", "cuda") else todo
     elif problem["type"] == "missing":
         what, todo = f"{name} is missing", "add it"
     elif problem["type"] == "value_error":
         what = f"{name}: {problem['ctx']['error']}"
     else:
-        what = f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}{shown}"
+        what = f"{name}: {rule(problem)}{shown}"
         todo = "write true or false" if problem["type"] == "bool_type" else None
     return UserError(what, place(keys, path, lines), todo)
+
+
+def _elsewhere(section: Any, key: str, before: str = "") -> Iterator[str]:
+    """The dotted keys of a name in all sections within a section."""
+    for name, field in section.model_fields.items():
+        inner = _section_of(field.annotation)
+        if name == key:
+            yield f"{before}{name}"
+        elif isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _elsewhere(inner, key, f"{before}{name}.")
 
 
 def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:

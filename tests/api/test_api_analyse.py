@@ -109,17 +109,17 @@ def test_none_is_a_reference_that_a_sentence_lacks():
         ({"path": "no/such/file"}, {}, "does not exist"),
         (REFERENCE, {}, r"\(outputs\); give a dictionary: name of a system"),
         ({}, {}, "no output to analyse"),
-        ({3: REFERENCE}, {}, r"valid string; got 3 \(outputs\[3\]\)"),
+        ({3: REFERENCE}, {}, r"a text is needed; got 3 \(outputs\[3\]\)"),
         (OUTPUTS, {"metrics": []}, r"at least 1 item .*\(metrics\)"),
         (OUTPUTS, {"metrics": "blue"}, "no metric is called 'blue'"),
-        (OUTPUTS, {"bin_edges": "10,20"}, r"valid list; got '10,20' \(bin_edges\)"),
-        (OUTPUTS, {"bin_edges": [10, "x"]}, r"valid integer.*; got 'x' \(bin_edges\[1\]\)"),
-        (OUTPUTS, {"bin_width": "wide"}, r"valid integer.*; got 'wide' \(bin_width\)"),
-        (OUTPUTS, {"max_trained_length": [9]}, r"valid integer; got \[9\] \(max_trained_length\)"),
-        (OUTPUTS, {"samples": 40.5}, r"valid integer.*; got 40.5 \(samples\)"),
-        (OUTPUTS, {"samples": "many"}, r"valid integer.*; got 'many' \(samples\)"),
+        (OUTPUTS, {"bin_edges": "10,20"}, r"a list is needed; got '10,20' \(bin_edges\)"),
+        (OUTPUTS, {"bin_edges": [10, "x"]}, r"a whole number is needed; got 'x' \(bin_edges\[1\]\)"),
+        (OUTPUTS, {"bin_width": "wide"}, r"a whole number is needed; got 'wide' \(bin_width\)"),
+        (OUTPUTS, {"max_trained_length": [9]}, r"a whole number is needed; got \[9\] \(max_trained_length\)"),
+        (OUTPUTS, {"samples": 40.5}, r"a whole number is needed; got 40.5 \(samples\)"),
+        (OUTPUTS, {"samples": "many"}, r"a whole number is needed; got 'many' \(samples\)"),
         (OUTPUTS, {"subword_model": 5}, r"valid path.*; got 5 \(subword_model\)"),
-        (OUTPUTS, {"processes": 0}, r"greater than 0; got 0 \(processes\)"),
+        (OUTPUTS, {"processes": 0}, r"a number above 0 is needed; got 0 \(processes\)"),
         (OUTPUTS, {"scores": {"comet": [0.1] * 12}}, r"valid dictionary; got .* \(scores\['comet'\]\); give"),
         ({"x\x0by": REFERENCE}, {}, r"an output cannot be called 'x\\x0by'"),
         ({"": REFERENCE}, {}, "an output cannot be called ''"),
@@ -159,7 +159,7 @@ def test_numbers_of_numpy_and_one_metric():
 @pytest.mark.parametrize("value", [True, "40", 40.0])
 @pytest.mark.parametrize("name", ["samples", "bin_width", "max_trained_length", "seed"])
 def test_booleans_and_text_are_no_numbers(name, value):
-    with pytest.raises(posnmt.UserError, match=rf"input should be a valid integer; got {value!r} \({name}\)"):
+    with pytest.raises(posnmt.UserError, match=rf"a whole number is needed; got {value!r} \({name}\)"):
         posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, **{name: value})
 
 

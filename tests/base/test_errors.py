@@ -5,7 +5,8 @@ import threading
 import click
 import pytest
 
-from posnmt.base.errors import UserError, UserErrors, combined, is_out_of_memory, raise_all
+from posnmt.base.errors import UserError, UserErrors, combined, is_out_of_memory, nearest, raise_all
+from posnmt.cli.faults import needed
 from posnmt.cli.group import Group
 from posnmt.cli.main import main
 from tests.support.commands import all_commands
@@ -57,7 +58,7 @@ def test_nan_is_no_number_of_an_option() -> None:
     assert len(numbers) >= 10
     for each in numbers:
         if isinstance(each.type, click.FloatRange):
-            with pytest.raises(click.BadParameter, match="'nan' is not a number"):
+            with pytest.raises(click.BadParameter, match="is needed; got 'nan'"):
                 each.type.convert("nan", each, None)
 
 
@@ -125,3 +126,86 @@ def test_a_fault_of_ours_is_no_error_of_the_user() -> None:
 
     with pytest.raises(RuntimeError, match="matrix"):
         Group(commands={"fail": click.Command("fail", callback=fail)}).main(["fail"])
+
+
+@pytest.mark.parametrize("text", ["ten", "1.5.2", "", "--", "1e", "九"])
+def test_a_text_for_a_number_is_refused_with_what_is_needed(text: str) -> None:
+    """For every number of every command: whole or not, and its limits."""
+    kinds = (click.types.IntParamType, click.types.FloatParamType)
+    numbers = [each for _, command in all_commands() for each in command.params if isinstance(each.type, kinds)]
+    assert len(numbers) >= 50
+    for each in numbers:
+        with pytest.raises(click.BadParameter) as refused:
+            each.type.convert(text, each, None)
+        limits = [getattr(each.type, name, None) for name in ("min", "max")]
+        if text != "九":  # said to be no digit
+            number = "a whole number" if isinstance(each.type, click.types.IntParamType) else "a number"
+            said = refused.value.message
+            assert said.startswith(number)
+            assert said.endswith(f" is needed; got {text!r}")
+            assert all(f"{limit:,}" in said or f"{limit:g}" in said for limit in limits if limit is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (click.INT, "a whole number"),
+        (click.FLOAT, "a number"),
+        (click.IntRange(1, 65535), "a whole number from 1 to 65,535"),
+        (click.IntRange(min=1), "a whole number of 1 or more"),
+        (click.IntRange(max=9), "a whole number of 9 or less"),
+        (click.FloatRange(0, min_open=True), "a number above 0"),
+        (click.FloatRange(0, 1, max_open=True), "a number of 0 or more and below 1"),
+        (click.FloatRange(0.5, 1, min_open=True, max_open=True), "a number above 0.5 and below 1"),
+    ],
+)
+def test_what_a_number_must_be(kind: click.ParamType, words: str) -> None:
+    assert needed(kind) == words
+
+
+def test_every_choice_is_refused_with_the_choices() -> None:
+    chosen = [each for _, command in all_commands() for each in command.params if isinstance(each.type, click.Choice)]
+    assert len(chosen) >= 15
+    for each in chosen:
+        with pytest.raises(click.BadParameter) as refused:
+            each.type.convert("nothing", each, None)
+        assert refused.value.message.startswith("there is no 'nothing'; ")
+        assert refused.value.message.endswith(f"there are: {', '.join(each.type.choices)}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("train --mintes 4", "posnmt train has no option --mintes; did you mean --minutes?"),
+        ("train --device cuda", "posnmt train has no option --device; see `posnmt train --help`"),
+        ("trian", "posnmt has no command 'trian'; did you mean train?"),
+        ("frobnicate", "posnmt has no command 'frobnicate'; see `posnmt --help`"),
+        ("data fecth", "posnmt data has no command 'fecth'; did you mean fetch?"),
+        ("train --minutes", "--minutes needs a value"),
+        ("analyse --parallel a", "--parallel needs 2 values"),
+        ("train --resume=1", "--resume takes no value"),
+        ("analyse --source a", "--reference is missing; see `posnmt analyse --help`"),
+        ("export run", "--format is missing; see `posnmt export --help`"),
+        ("prepare", "CONFIG is missing; see `posnmt prepare --help`"),
+        ("serve run --port x", "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help`"),
+    ],
+)
+def test_mistakes_on_the_command_line(arguments: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments.split(), prog_name="posnmt")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("device", ["dev_bleu", "data"], None),
+        ("batch_size", ["batch_unit", "batch"], "batch"),
+        ("max_steps", ["steps", "max_length"], "steps"),
+        ("realtive", ["relative", "rope"], "relative"),
+        ("cuda", ["clip", "data"], None),
+    ],
+)
+def test_a_suggestion_is_near_or_there_is_none(word: str, known: list[str], near: str | None) -> None:
+    assert nearest(word, known) == near

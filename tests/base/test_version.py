@@ -40,7 +40,11 @@ def config_path(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("number", "sentence"),
-    [(FORMAT + 1, f"format: {NEWER} {FORMAT + 1}"), (0, "format: this is no format: 0"), ("new", "valid integer")],
+    [
+        (FORMAT + 1, f"format: {NEWER} {FORMAT + 1}"),
+        (0, "format: this is no format: 0"),
+        ("new", "a whole number is needed"),
+    ],
 )
 def test_a_configuration_of_another_format_is_refused(config_path, number, sentence):
     with pytest.raises(UserError) as raised:

@@ -82,10 +82,10 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
     text = GOOD.replace("steps: 10", "steps: ten\n  lable_smoothing: 0.1\n  clip: -1") + "decode:\n  beam: 0\n"
     lines = faults(tmp_path, text)
     assert lines == [
-        "train.steps: input should be a valid integer, got 'ten' (config.yaml:7)",
-        "train.clip: input should be greater than 0, got -1 (config.yaml:9)",
+        "train.steps: a whole number is needed, got 'ten' (config.yaml:7)",
+        "train.clip: a number above 0 is needed, got -1 (config.yaml:9)",
         "unknown key train.lable_smoothing (config.yaml:8); did you mean 'label_smoothing'?",
-        "decode.beam: input should be greater than 0, got 0 (config.yaml:11)",
+        "decode.beam: a number above 0 is needed, got 0 (config.yaml:11)",
     ]
 
 
@@ -135,7 +135,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         (
             "system: relative",
             "d_model: 1000000000000",
-            "model.d_model: input should be less than or equal to 10000",
+            "model.d_model: a number of 100,000,000 or less is needed",
         ),
         (
             "system: relative",
@@ -190,8 +190,8 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
             "  tokenise: jieba\n  target_language: zh-CN\n  train: {",
             "data: jieba segments Chinese, but source_language is 'en': set it to zh, or tokenise: {source: ...",
         ),
-        ("system: relative", "dropout: 1.0", "model.dropout: input should be less than 1, got 1.0 (config.yaml:5)"),
-        ("steps: 10", "steps: 10\n  learning_rate: .nan", "train.learning_rate: input should be"),
+        ("system: relative", "dropout: 1.0", "model.dropout: a number below 1 is needed, got 1.0 (config.yaml:5)"),
+        ("steps: 10", "steps: 10\n  learning_rate: .nan", "train.learning_rate: a finite number is needed"),
         ("steps: 10", "steps: 10\n  with_replacement: true", "draws a number of sentences: set batch_unit: sentences"),
         (
             "steps: 10",
@@ -242,6 +242,12 @@ def test_a_file_name_that_is_not_utf_8_survives(tmp_path):
 def test_overrides(tmp_path):
     config = load(written(tmp_path, GOOD), ["train.steps=7", "model.encoder.layers=3", "subword.shared=false"])
     assert (config.train.steps, config.model.encoder.layers, config.subword.shared) == (7, 3, False)
+    assert faults(tmp_path, GOOD, "train.dropout=0.1") == [
+        "unknown key train.dropout (config.yaml:6); did you mean 'model.dropout'?"
+    ]
+    [device] = faults(tmp_path, GOOD, "train.device=cuda")
+    assert "did you mean" not in device
+    assert "CUDA_VISIBLE_DEVICES" in device
     assert faults(tmp_path, GOOD, "train.stesp=7") == ["unknown key train.stesp (config.yaml:6); did you mean 'steps'?"]
     assert faults(tmp_path, GOOD, "steps")[0].startswith("a setting is written key.key=value; got 'steps'")
     assert faults(tmp_path, GOOD, "train.steps.more=1")[0].startswith("train.steps.more is not inside a section")

@@ -116,12 +116,12 @@ def test_numbers_are_still_numbers():
     ("setting", "kind", "got"),
     [
         ("minutes: true", "number", "True"),
-        ("seed: true", "integer", "True"),
+        ("seed: true", "whole number", "True"),
         ("minutes: yes", "number", "'yes'"),
-        ("seed: 1.0", "integer", "1.0"),
-        ("seed: '1'", "integer", "'1'"),
+        ("seed: 1.0", "whole number", "1.0"),
+        ("seed: '1'", "whole number", "'1'"),
         ("minutes: 1:30", "number", "'1:30'"),
-        ("seed: 1_000", "integer", "'1_000'"),
+        ("seed: 1_000", "whole number", "'1_000'"),
         ("adam_betas: [true, 0.9]", "number", "True"),
     ],
 )
@@ -131,11 +131,11 @@ def test_a_fault_says_where_and_what_is_expected(tmp_path, setting, kind, got):
     with pytest.raises(UserError) as raised:
         load(path)
     place = setting.partition(":")[0] + (".0" if "[" in setting else "")
-    assert raised.value.lines == [f"train.{place}: input should be a valid {kind}, got {got} ({path}:4)"]
+    assert raised.value.lines == [f"train.{place}: a {kind} is needed, got {got} ({path}:4)"]
     path.write_text(CONFIG)
     with pytest.raises(UserError) as raised:
         load(path, [f"train.{setting.replace(': ', '=', 1)}"])
-    assert raised.value.lines[0].startswith(f"train.{place}: input should be a valid {kind}, got {got}")
+    assert raised.value.lines[0].startswith(f"train.{place}: a {kind} is needed, got {got}")
 
 
 @pytest.mark.parametrize("written", ["1", "0", "yes", "off", "'true'"])
@@ -181,7 +181,7 @@ def test_whole_numbers_have_a_limit_and_no_value_is_no_number(tmp_path):
     endless = [name for name, field in Train.model_fields.items() if field.annotation in (int, Positive | None)]
     assert {"steps", "epochs", "batch", "seed", "evaluate_every", "patience"} <= {*endless}
     for name in endless:
-        with pytest.raises(UserError, match=f"^train.{name}: input should be less than .*, got {2**63}") as raised:
+        with pytest.raises(UserError, match=f"^train.{name}: a number below .* is needed, got {2**63}") as raised:
             load(path, [f"train.{name}={2**63}"])
         assert len(raised.value.lines) == 1
     assert load(path, [f"train.steps={2**63 - 1}"]).train.steps == 2**63 - 1
@@ -195,12 +195,12 @@ def test_arguments_of_functions():
     decode = Config.model_validate({"data": {"train": {"tsv": "a"}}, "train": {"steps": 1}}).decode
     assert with_options(decode, {"beam": np.int64(2)}).beam == 2
     for value in (True, 2.0, "2"):
-        with pytest.raises(UserError, match="beam: input should be a valid integer"):
+        with pytest.raises(UserError, match="beam: a whole number is needed"):
             with_options(decode, {"beam": value})
-        with pytest.raises(UserError, match="input should be a valid integer"):
+        with pytest.raises(UserError, match="a whole number is needed"):
             checked(value, int, "samples")
     for minutes in (True, "1"):
-        with pytest.raises(UserError, match=r"valid number; got .* \(minutes\)"):
+        with pytest.raises(UserError, match=r"a number is needed; got .* \(minutes\)"):
             posnmt.train({"data": {"train": {"tsv": "a"}}}, minutes=minutes)
 
 

@@ -195,7 +195,7 @@ def test_an_epsilon_without_a_place_is_refused(system):
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [
-        ({"norm_epsilon": 0}, "model.norm_epsilon: input should be greater than 0, got 0"),
+        ({"norm_epsilon": 0}, "model.norm_epsilon: a number above 0 is needed, got 0"),
         (
             {"embedding_init": "uniform"},
             "model.embedding_init: input should be 'scaled-normal', 'small-normal' or 'normal'",

@@ -57,7 +57,7 @@ def planned(folder: Path, likelihood: dict[str, Any], **changes: Any) -> Plan:
         (ALL | {"swap": True}, "likelihoods.own.swap: the test test has no documents", "swap: true"),
         (ALL | {"test": "joined", "swap": True}, "the test joined has no documents", "swap: true"),
         (ALL | {"trainings": ["all", "reordered"]}, "some reorder the source and some do not", "trainings:"),
-        (ALL | {"shift": 0}, "likelihoods.own.shift: input should be greater than", "shift: 0"),
+        (ALL | {"shift": 0}, "likelihoods.own.shift: a number above", "shift: 0"),
         (ALL | {"scales": ["large"]}, "likelihoods.own.scales.0: input should be 'smoke'", "- large"),
     ],
 )  # fmt: skip

@@ -423,7 +423,7 @@ def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> N
         ("analyses.test.bleu_tokenizer=mosse", "analyses.test: sacreBLEU has no tokeniser 'mosse'; there are: none"),
         ("analyses.test.bins=[20,10]", "analyses.test: bin edges must be increasing lengths of 0 or more; got 20, 10"),
         ("scales.smoke.artificial.trian=5", "did you mean 'train'?"),
-        ("scales.smoke.artificial.train=many", "input should be a valid integer"),
+        ("scales.smoke.artificial.train=many", "a whole number is needed"),
         (
             "claims=[{claim: 1, says: x, test: {analysis: test, measure: multi-bleu, of: {system: rope, "
             "share: 0.3}, is: higher}}]",

@@ -63,7 +63,7 @@ def test_unknown_and_impossible_resources_are_told_with_their_line(tmp_path):
     told = faults_of(path).split("\n")
     for key, message in {
         "gpu: 1": "unknown key scales.smoke.resources.train.gpu (own.yaml:{line}); did you mean 'gpus'?",
-        "memory: 0": "scales.smoke.resources.train.memory: input should be greater than 0, got 0 (own.yaml:{line})",
+        "memory: 0": "scales.smoke.resources.train.memory: a number above 0 is needed, got 0 (own.yaml:{line})",
         "training:": "unknown key scales.smoke.resources.training (own.yaml:{line}); did you mean 'train'?",
     }.items():
         [line] = [number for number, text in enumerate(lines, 1) if text.strip() == key]

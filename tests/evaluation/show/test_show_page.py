@@ -188,7 +188,7 @@ def test_mistakes_are_one_line(runs, without_attention, tmp_path):
         ([moved], "give some lines with --source FILE"),
         ([run, run], "two runs are called 'recurrent'"),
         ([run, "--source", tmp_path / "one", "--out", tmp_path / "one"], "the output folder is a file"),
-        ([run, "--length", 1], "1 is not in the range"),
+        ([run, "--length", 1], "a whole number from 2 to 1,024 is needed; got '1'"),
     ):
         [line] = commands.refused("show", "--out", tmp_path / "out", *arguments)
         assert message in line, line
