@@ -70,8 +70,14 @@ def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo:
 
 
 def cache_folder() -> Path:
-    """The folder of prepared stores and fetched corpora: $POSNMT_CACHE, else ~/.cache/posnmt."""
-    return Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt")
+    """The folder of prepared stores, fetched corpora and neural metrics: $POSNMT_CACHE, else in the user's cache.
+
+    The user's cache is $XDG_CACHE_HOME if that is an absolute path, as its specification demands, else ~/.cache.
+    """
+    if own := os.environ.get("POSNMT_CACHE"):
+        return Path(own)
+    users = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(users) if os.path.isabs(users) else Path.home() / ".cache") / "posnmt"
 
 
 def is_file(path: Path) -> bool:

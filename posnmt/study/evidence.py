@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from posnmt.evaluation.analyse.additive import Additive
+from posnmt.metrics.neural.metric import NeuralMetric
 from posnmt.study.measures import NEAR_LONGEST
 
 COUNTS = "counts.npz"
@@ -64,7 +65,7 @@ class Evidence:
     """The counts of an analysis.
 
     Attributes:
-        counts: `[N, M, K]` integers, in the narrowest type that holds them.
+        counts: `[N, M, K]` integers, in the narrowest type that holds them; with scores of neural metrics, float64.
         columns: as in `Additive`.
         source_lengths: `[N]` in subwords.
         outputs: the M outputs.
@@ -130,9 +131,7 @@ def save(
     records = [Output(**{field.name: each[field.name] for field in fields(Output)}) for each in outputs]
     if len(records) != additive.rows.shape[1]:
         raise ValueError(f"{len(records)} outputs are named, and {additive.rows.shape[1]} were counted")
-    counts = additive.rows.astype(np.min_scalar_type(int(additive.rows.max(initial=0))))
-    if not np.array_equal(counts, additive.rows):
-        raise ValueError("counts must be integers of 0 or more")
+    counts = _stored(additive)
     known: dict[str, Any] = {} if documents is None else {"documents": documents}
     np.savez_compressed(
         folder / COUNTS,
@@ -144,6 +143,21 @@ def save(
     )
     listed = json.dumps([asdict(output) for output in records], indent=1, ensure_ascii=False)
     (folder / OUTPUTS).write_text(listed + "\n", encoding="utf-8")
+
+
+def _stored(additive: Additive) -> np.ndarray:
+    """The table in the type in which it is stored.
+
+    Raises:
+        ValueError: a count is no integer of 0 or more.
+    """
+    scored = [name for name in additive.columns if isinstance(additive.metric(name), NeuralMetric)]
+    columns = [column for name in scored for column in range(*additive.columns[name].indices(additive.rows.shape[-1]))]
+    counted = np.delete(additive.rows, columns, axis=-1)
+    counts = counted.astype(np.min_scalar_type(int(counted.max(initial=0))))
+    if not np.array_equal(counts, counted):
+        raise ValueError("counts must be integers of 0 or more")
+    return additive.rows if scored else counts
 
 
 def load(folder: Path) -> Evidence:

@@ -16,8 +16,8 @@ from posnmt.config.systems import named
 from posnmt.config.yaml import Lines, place
 from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.evaluation.analyse.measures import LENGTHS
+from posnmt.evaluation.analyse.neural import neural
 from posnmt.metrics.bleu import check_bleu_tokenizer
-from posnmt.metrics.registry import metric
 from posnmt.study.measures import CLAIMED, LOSS, SPEEDS
 from posnmt.study.points import MARK, origins
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, System, Training, at, lacks
@@ -260,8 +260,13 @@ def _check_measurable(recipe: Recipe, analysis: Analysis) -> None:
             except UserError as error:
                 raise UserError(error.what, None, f"{error.todo}, or measure the raw text") from None
     with plugins.allowing():  # the steps inherit what is allowed here
-        for name in analysis.metrics:
-            metric(name)
+        scored = neural(analysis.metrics)
+    test = recipe.tests.get(analysis.test)
+    if scored and (
+        (test is not None and test.swap) or any(analysis.text_at(scale) != "raw" for scale in recipe.scales)
+    ):
+        what = "scores raw text, by the source of each output: neither text in words or subwords, nor swapped sources"
+        raise UserError(f"{', '.join(scored)} {what}")
     if analysis.bins == "parts":
         parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
         if len({part.of if part else 0 for part in parts}) > 1 or None in parts:

@@ -1,4 +1,4 @@
-"""The plug-ins that a study uses: parts from outside posnmt, on which its results depend."""
+"""The parts from outside posnmt on which a study's results depend: plug-ins, and the models of neural metrics."""
 
 from __future__ import annotations
 
@@ -33,10 +33,14 @@ def metrics_of(analysis: Analysis) -> Iterator[Name]:
 def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
     """The plug-ins that a recipe's trainings at a scale and its analyses use, as they are now.
 
+    A neural metric is such a part: its version is that of its model, and its digest that of all its scores depend on.
+
     Raises:
-        UserError: one cannot be imported, or is not allowed.
+        UserError: one cannot be imported, or is not allowed; a neural metric is not installed.
     """
     from posnmt.config.systems import SYSTEMS, named
+    from posnmt.evaluation.analyse.neural import neural
+    from posnmt.metrics.neural.install import installed
     from posnmt.metrics.registry import OWN, metric
     from posnmt.model.positions import SCHEMES, scheme_class
 
@@ -47,10 +51,11 @@ def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
     for system, training in recipe.variants(scale) if scale in recipe.scales else ():  # `plan` refuses other scales
         used |= dict.fromkeys(names_of(train_config(recipe, scale, system, training, 1)["model"]))
     used |= dict.fromkeys(name for analysis in recipe.analyses.values() for name in metrics_of(analysis))
-    parts = []
+    names = neural([name for kind, name in used if kind == "metric"])
+    parts: list[Origin | None] = [installed(*each).origin for each in names.items()]
     for kind, name in used:
         own, load = known[kind]
-        if name not in own:
+        if name not in own and name not in names:
             load(name)
             parts.append(origin(kind, name))
     return [part for part in parts if part is not None]

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import folder_digests, load_json, sha256_of
+from posnmt.base.files import folder_digests, load_json, sha256_of, write_json
 from posnmt.base.output import write_json
+from posnmt.base.plugins import Origin
 from posnmt.base.progress import Display
 from posnmt.metrics.neural.environment import Environment, default_python, folder
 from posnmt.metrics.neural.metric import NeuralMetric
@@ -64,6 +65,11 @@ class Installed:
             **{key: self.record[key] for key in ("revisions", "versions")},  # type: ignore[literal-required]
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def origin(self) -> Origin:
+        """The metric as a part of a study's keys."""
+        return Origin("metric", self.name, self.metric.program.name, self.model, self.revision, self.identity)
 
     @property
     def model(self) -> str:
@@ -118,7 +124,8 @@ def install(name: str, metric: NeuralMetric, request: Request, display: Display)
         return before, False
     display.say(f"looking for the model of {name}")
     model = request.model or metric.model
-    model = str(Path(model).resolve()) if Path(model).exists() else model
+    if Path(model).exists() and not (request.origin is not None and (request.origin / model).exists()):
+        model = str(Path(model).resolve())
     asked = {
         "model": model,
         "folder": None if request.origin is None else str(request.origin.resolve()),
@@ -145,7 +152,7 @@ def installed(name: str, metric: NeuralMetric) -> Installed:
     Raises:
         UserError: nothing is, its environment is not complete, or its model has changed or is gone.
     """
-    todo = advice(name)
+    todo, other = advice(name), advice(name, " --model MODEL")
     if not _place(name).exists():
         raise UserError(f"the metric {name} is not installed", None, todo)
     record = load_json(_place(name), Record, f"the record of {name}", f"remove it, and {todo}")
@@ -153,9 +160,9 @@ def installed(name: str, metric: NeuralMetric) -> Installed:
         raise UserError(f"the environment of {name} cannot be used: {fault}", Environment(metric.packages).folder, todo)
     for part, path in record["paths"].items():
         if not Path(path).exists():
-            raise UserError(f"the {part} of {name} is no longer there", path, f"put it back, or {todo} --model MODEL")
+            raise UserError(f"the {part} of {name} is no longer there", path, f"put it back, or {other}")
         if _facts(Path(path)) != {file: tuple(facts) for file, facts in record["files"][part].items()}:
-            raise UserError(f"the {part} of {name} has changed since it was installed", path, f"{todo} --model MODEL")
+            raise UserError(f"the {part} of {name} has changed since it was installed", path, other)
     return Installed(name, metric, record)
 
 

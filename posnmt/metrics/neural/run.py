@@ -62,9 +62,9 @@ def file_name(name: str) -> str:
     return name.replace(":", "+")
 
 
-def advice(name: str) -> str:
+def advice(name: str, options: str = "") -> str:
     """What to do for a metric that is not installed as it should be."""
-    return f"run `posnmt metrics install {name}`"
+    return f"run `posnmt metrics install {name}{options}`"
 
 
 class _Process:

@@ -58,16 +58,15 @@ def find(program: Any, request: dict[str, Any], tell: Tell) -> None:
 
 
 def _folder_of(model: str, folder: str | None, patterns: Sequence[str] | None) -> str:
-    """The folder of a model: a path, one in `folder`, one in the hub's cache, or a new one from the hub."""
-    here = [Path(model), *(Path(folder, name) for name in (model, model.split("/")[-1]) if folder)]
-    for path in here:
+    """The folder of a model: one in `folder`, a path, one in the hub's cache, or a new one from the hub."""
+    for path in (*(Path(folder, name) for name in (model, model.split("/")[-1]) if folder), Path(model)):
         if path.exists():
             return str(path.resolve())
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
         raise Missing(model)
-    from huggingface_hub import snapshot_download
-
     try:
+        from huggingface_hub import snapshot_download
+
         return str(snapshot_download(model, allow_patterns=patterns, local_files_only=folder is not None))
     except Exception as error:  # the hub's, the network's, and those of the libraries between
         traceback.print_exc()
