@@ -63,7 +63,9 @@ class TrainOptions(TypedDict, total=False):
     minutes: Annotated[
         float | None,
         Sets(
-            "train.minutes", "how long to train; needed, unless CONFIG or --set says when to stop", heading="Settings"
+            "train.minutes",
+            "how long to train; default: the budget of CONFIG, or passes chosen by the number of pairs",
+            heading="Settings",
         ),
     ]
     init: Annotated[
