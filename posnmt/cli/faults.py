@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from posnmt.base.errors import choices, nearest, quoted
+from posnmt.cli.help import is_long
 
 
 def sentence(error: click.ClickException) -> str:
     """A fault that click found, with what to do about it."""
-    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "posnmt"
-    todo = f"see `{command} --help`"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "posnmt"
+    todo = f"see `{command} {'--help-all' if context and is_long(context.command) else '--help'}`"
     match error:
         case click.NoSuchOption():
             what = f"{command} has no option {error.option_name}"

@@ -65,7 +65,7 @@ class Command(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, and `--help-all` if `--help` does not list all of them."""
         parameters = super().get_params(ctx)
-        return [*parameters, self._help_all] if _is_long(self) else parameters
+        return [*parameters, self._help_all] if is_long(self) else parameters
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the paragraphs of the docstring, and its examples."""
@@ -87,7 +87,8 @@ def _is_common(parameter: click.Parameter) -> bool:
     return getattr(parameter, "common", True)
 
 
-def _is_long(command: click.Command) -> bool:
+def is_long(command: click.Command) -> bool:
+    """Whether `--help` leaves options of a command to `--help-all`."""
     return len(command.params) > SHORT and not all(map(_is_common, command.params))
 
 
@@ -114,7 +115,7 @@ def sections(command: click.Command, context: click.Context, whole: bool = True)
     rest = "Other" if any(getattr(each, "heading", "") for each in command.params) else "Options"
     for each in command.get_params(context):
         record = each.get_help_record(context) if isinstance(each, click.Option) else None
-        if record is not None and (whole or _is_common(each) or not _is_long(command)):
+        if record is not None and (whole or _is_common(each) or not is_long(command)):
             names, about = record
             heading = getattr(each, "heading", "") or rest
             found.setdefault(heading, []).append((names.replace(" RANGE", ""), about))

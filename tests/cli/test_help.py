@@ -11,7 +11,7 @@ import pytest
 from posnmt.cli.group import COMMAND, Group
 from posnmt.cli.help import HEADINGS, SHORT, Command, option, parts, sections
 from posnmt.cli.main import main
-from tests.support.commands import all_commands, run
+from tests.support.commands import all_commands, refused, run
 
 LINES, COLUMNS = 45, 80
 """A screen."""
@@ -82,6 +82,12 @@ def test_a_summary_is_whole(path):
         prose, _ = parts(COMMANDS[(*path, name)].help)
         sentence = re.split(r"(?<=\.)\s", prose[0])[0]
         assert re.search(rf"^  {name} +{re.escape(sentence)}$", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=spelled)
+def test_a_misspelt_option_is_answered_with_the_help_that_has_every_option(path):
+    [line] = refused(*path, "--misspelt")
+    assert line.endswith(f"see `main {' '.join(path)} {'--help-all' if '--help-all' in helped(path) else '--help'}`")
 
 
 def test_every_command_stands_under_a_heading():

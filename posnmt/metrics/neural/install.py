@@ -16,7 +16,7 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
-from posnmt.base.files import folder_digests, load_json, sha256_of, write_json
+from posnmt.base.files import folder_digests, load_json, sha256_of
 from posnmt.base.output import write_json
 from posnmt.base.plugins import Origin
 from posnmt.base.progress import Display
