@@ -194,7 +194,7 @@ def train_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, sets in reversed(SETS.items()):
         kind = NumberRange(min=0, min_open=True) if float in get_args(get_args(HINTS[name])[0]) else None
         flag = f"--{name.replace('_', '-')}"
-        place = {"heading": sets.heading, "common": sets.common}
+        place: dict[str, Any] = {"heading": sets.heading, "common": sets.common}
         command = option(flag, name, type=kind, metavar=sets.metavar, help=sets.help, **place)(command)
     return command
 
