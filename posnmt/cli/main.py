@@ -57,7 +57,7 @@ def main() -> None:
     posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
     posnmt translate runs/mine --input test.en --output test.out
     posnmt analyse --run runs/mine --source test.en --reference test.de
-        --output mine=test.out --output other=other.out
+        --output mine=test.out
     """
     os.environ.update({**ENVIRONMENT, **os.environ})
 
