@@ -17,6 +17,7 @@ from posnmt.base.progress import Display
 from posnmt.data.lines import checked_lines, listed
 from posnmt.evaluation.analyse.analyse import Analysis as Measured
 from posnmt.evaluation.analyse.analyse import analyse as measure
+from posnmt.evaluation.analyse.citation import citation
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.report.bands import BANDS, Bands
@@ -68,14 +69,20 @@ class Analysis:
         sentence: str = self.results["verdict"]["sentence"]
         return sentence
 
+    @property
+    def citation(self) -> str:
+        """The first sentence of the verdict with all that it depends on, to cite."""
+        sentence: str = self.results["citation"]
+        return sentence
+
     @typed
     def rows(self, table: str = "scores") -> list[dict[str, Any]]:
         """One of the tables of the report as rows, for `pandas.DataFrame(analysis.rows())`.
 
         Args:
             table: `scores` (a row for each system and length bin, with every measure and the ends of its interval; the
-                bin `all` is the whole test set), `differences`, `significance`, `seeds`, `swap`, `positions`,
-                `lengths`, `places` or `completeness`.
+                bin `all` is the whole test set), `differences`, `cuts`, `significance`, `seeds`, `swap`, `positions`,
+                `words`, `word_differences`, `lengths`, `places` or `completeness`.
 
         Returns:
             A dictionary column -> value for each row, with None for missing values; an empty list if this analysis has
@@ -200,6 +207,9 @@ def analyse(
         )
         for record in measured.results["inputs"]:
             record["path"] = files.renamed(record["path"])
+        if (path := measured.results["words"]["frequencies"]) is not None:
+            measured.results["words"]["frequencies"] = files.renamed(path)
+        measured.results["citation"] = citation(measured.results)
     return Analysis(measured)
 
 

@@ -349,4 +349,5 @@ def analyse(
         display.say("drawing")
         write(analysis, out, shown, by_position)
         display.say(analysis.results["verdict"]["sentence"])
+        display.say(f"to cite: {analysis.results['citation']}")
     click.echo(str(out / "report.html"))

@@ -46,15 +46,12 @@ class Buckets:
         labels: of B buckets.
         counts: `[N, M, B, 3]` shared words, words of the reference, words of the output; of buckets with recall alone,
             no words of the output.
+        measures: names, as `scores` has them.
     """
 
     labels: Sequence[str]
     counts: np.ndarray
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What is measured: F1, recall and precision, or recall alone."""
-        return ("f1", "recall", "precision") if self.counts[..., 2].any() else ("recall",)
+    measures: Sequence[str] = ("recall",)
 
 
 def scores(sums: np.ndarray) -> dict[str, np.ndarray]:
@@ -103,7 +100,7 @@ def by_frequency(
             )
         )
     labels = [_range(first, after) for first, after in zip(firsts, [*firsts[1:], None], strict=True)]
-    return Buckets(labels, np.stack(counts, axis=1))
+    return Buckets(labels, np.stack(counts, axis=1), ("f1", "recall", "precision"))
 
 
 def by_part(systems: Sequence[Tokens], references: Tokens) -> Buckets:

@@ -38,7 +38,7 @@ def test_lists_and_files_are_measured_alike(files):
     settings = Settings(max_trained_length=10, resampling=Resampling(50))
     expected = measure(files["source"], files["reference"], outputs, settings).results
     differing = {key for key in expected if lists.results[key] != expected[key]}
-    assert differing == {"inputs"}
+    assert differing == {"inputs"}, "also the citation names the source alike"
     assert [each["path"] for each in lists.results["inputs"]] == [
         "source", "reference", "outputs['good']", "outputs['poor']",
     ]  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 from posnmt.base.version import __version__
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import TrainedLengths, bin_numbers
+from posnmt.evaluation.analyse.citation import citation
 from posnmt.evaluation.analyse.completeness.measure import Completeness
 from posnmt.evaluation.analyse.completeness.requested import measured_completeness
 from posnmt.evaluation.analyse.extract import Counted, count_all
@@ -228,6 +229,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         "completeness": complete.results if complete else None,
         "warnings": warnings,
     }  # fmt: skip
+    results["citation"] = citation(results)
     return Analysis(results, read.texts, read.source_lengths, trained, additive, complete)
 
 

@@ -75,7 +75,8 @@ def verdict(
         best = _best(additive, metric, systems)
         by_length = length_verdict(additive, systems, best, cuts, unit, resampling, baseline)
         sentences.insert(0, by_length["sentence"])
-    return {"metric": metric, "by_length": by_length, "groups": groups, "sentence": " ".join(sentences)}
+    title = additive.metric(metric).title
+    return {"metric": metric, "title": title, "by_length": by_length, "groups": groups, "sentence": " ".join(sentences)}
 
 
 def _best(additive: Additive, metric: str, systems: dict[str, list[int]]) -> str:

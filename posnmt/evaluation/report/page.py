@@ -20,6 +20,7 @@ from posnmt.evaluation.report.grid import dashed, headed
 from posnmt.evaluation.report.measures import higher_is_better, measures_of, presentations
 from posnmt.evaluation.report.sheets import each_seed, overall, ranked
 from posnmt.evaluation.report.significance import TESTS, contested, explained, significance_sheets
+from posnmt.evaluation.report.words import words_sheet
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,6 +80,7 @@ def render(
         bands=len(lines) <= MOST_BANDS,
         ranges=_training_words(results["training"]),
         files=files,
+        words=words_sheet(results),
         complete=complete,
         likelihood=likelihood,
         **interactive_parts(results, results_text, examples),

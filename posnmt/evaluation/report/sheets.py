@@ -15,6 +15,7 @@ from posnmt.evaluation.report.completeness import omitted_sentences
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.evaluation.report.measures import higher_is_better, measures_of, metrics_of, presentations
 from posnmt.evaluation.report.significance import agreed, levels, significance_sheets
+from posnmt.evaluation.report.words import words_sheet
 
 SIGNS_BY = "paired_bootstrap"
 """The test behind the marks of the overall table."""
@@ -33,6 +34,7 @@ def latex_sheets(results: dict[str, Any], sections: dict[str, list[Chart]]) -> I
     yield from (tested.sheet for tested in significance_sheets(results))
     if results["seeds"]:
         yield each_seed(results)
+    yield words_sheet(results)
     if results["completeness"]:
         yield omitted_sentences(results)
 

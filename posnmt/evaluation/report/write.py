@@ -53,6 +53,7 @@ def write(
     from posnmt.evaluation.report.page import render
     from posnmt.evaluation.report.sheets import latex_sheets
     from posnmt.evaluation.report.tables import TABLES, csv_tables
+    from posnmt.evaluation.report.words import words_chart
 
     raise_all(place_faults(out))
     results = analysis.results
@@ -60,7 +61,7 @@ def write(
         analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples,
         results["settings"]["target_language"],
     )  # fmt: skip
-    sections = charts(results)
+    sections = {**charts(results), "words": [words_chart(results)]}
     by_position = None if likelihood is None else likelihood.named("likelihood")
     drawings = draw([*chain.from_iterable(sections.values()), *(by_position.charts if by_position else ())])
     texts = {

@@ -163,11 +163,12 @@ def test_files_that_would_hold_nothing_are_not_written(tmp_path):
     with without_figures():
         analysed(tmp_path, {"ours": sentences()}, resampling=Resampling(0))
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"results.json", "report.html", "scores.csv", "positions.csv", "lengths.csv", "figures", "tables"}
+    files = {"results.json", "report.html", "scores.csv", "positions.csv", "words.csv", "lengths.csv"}
+    assert names == {*files, "figures", "tables"}
     tables = {path.name for path in (tmp_path / "out/tables").iterdir()}
     assert tables == {
         "overall.tex", "by-length.tex", "bleu-by-length.tex", "ter-by-length.tex", "length-difference-by-length.tex",
-        "length-ratio-by-length.tex",
+        "length-ratio-by-length.tex", "words.tex",
     }  # fmt: skip
 
 
@@ -182,6 +183,7 @@ def test_no_table_of_an_earlier_analysis_stays(tmp_path):
         "mine.csv",
         "scores.csv",
         "positions.csv",
+        "words.csv",
         "lengths.csv",
     }
 

@@ -7,7 +7,7 @@ const TYPING_PAUSE = 150; // milliseconds
 const ADDRESS = "#examples?";
 const SEEN = new Map([[true, " · seen in training"], [false, " · unseen in training"], [null, " · seen in some trainings"]]);
 // The direction that an order begins with; that of the others is ascending.
-const DESCENDING = ["difference", "disagreement"];
+const DESCENDING = ["difference", "disagreement", "long"];
 
 const browser = document.getElementById("browser");
 

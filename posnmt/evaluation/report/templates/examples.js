@@ -21,12 +21,14 @@ function finder(data, { text, field, expression, matchCase }) {
 /** What the sentences are ordered by: a function of a sentence. */
 function orderKey(data, { order, metric, system, other }) {
   const scores = data.metrics[Number(metric)]?.scores;
+  const disagreement = (row) => Math.max(...scores.map((each) => each[row])) - Math.min(...scores.map((each) => each[row]));
   return {
     number: (row) => row,
     length: (row) => data.lengths[row],
     score: (row) => scores[system][row],
     difference: (row) => scores[system][row] - scores[other][row],
-    disagreement: (row) => Math.max(...scores.map((each) => each[row])) - Math.min(...scores.map((each) => each[row])),
+    disagreement,
+    long: (row) => data.lengths[row] * disagreement(row),
   }[order];
 }
 

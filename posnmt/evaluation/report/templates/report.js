@@ -69,6 +69,19 @@ everything?.append(
   }),
 );
 
+// A sentence to cite. It stays selected, for browsers that do not let the page copy it.
+const citation = document.getElementById("citation");
+if (citation) {
+  const button = saveButton("Copy", "the sentence to cite", async () => {
+    getSelection().selectAllChildren(citation);
+    await navigator.clipboard.writeText(citation.textContent).then(
+      () => (button.textContent = "Copied"),
+      () => (button.textContent = "Selected: copy it by keyboard"),
+    );
+  });
+  citation.after(" ", button);
+}
+
 const tip = element("div", { className: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
 

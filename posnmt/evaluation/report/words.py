@@ -1,0 +1,120 @@
+"""Words by frequency and by part of the sentence, numbers and names: the tables and the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from posnmt.config.writing import isolated
+from posnmt.evaluation.analyse.seeds import spread
+from posnmt.evaluation.report.charts import Chart, Line, Panel, curve_through, lines_of
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.metrics.measure import Measure
+
+MEASURES = {
+    "f1": Measure("F1", "of words; higher is better", higher=True),
+    "recall": Measure("Recall", "of the reference's words; higher is better", higher=True),
+}
+"""Those that are shown; words.csv has precision as well."""
+TITLES = {
+    ("frequency", "f1"): "F1 of words by their frequency in {}",
+    ("frequency", "recall"): "Recall of words by their frequency in {}",
+    ("part", "recall"): "Recall of words by the third of the reference",
+    ("kept", "recall"): "Numbers and names of the reference that the output has, %",
+}
+
+
+def words_sheet(results: dict[str, Any]) -> Sheet:
+    """A table for each kind of buckets and each measure, with marks against the first system."""
+    of_words, (baseline, *others) = results["words"], lines_of(results)
+    grids = [
+        _grid(results, kind, measure, title.format(frequencies_of(results)))
+        for (kind, measure), title in TITLES.items()
+    ]
+    legend = []
+    if results["settings"]["samples"]:
+        legend.append("Below each figure its 95 % interval; of several seeds, the lowest and the highest.")
+    if of_words["part"]["differences"] and others:
+        legend.append(
+            f"> and <: better and worse than {isolated(baseline.name)}; the 95 % interval of the difference excludes 0."
+            " This is not corrected for the number of columns."
+        )
+    legend.append(
+        f"Words are those of {of_words['tokenizer']}. A number is a run of digits. A name is a word with a capital"
+        " letter that source and reference share, letter by letter, and that begins no sentence; so names that are"
+        " translated or written in another script are not seen."
+    )
+    return Sheet("words", "Words, numbers and names", "Which words of the reference the outputs have", grids, legend)
+
+
+def words_chart(results: dict[str, Any]) -> Chart:
+    """F1 by the frequency of words."""
+    of_kind = results["words"]["frequency"]
+    curves = []
+    for line in lines_of(results):
+        outputs = [of_kind["systems"][row] for row in line.outputs]
+        ends = (outputs[0]["intervals"] or {"f1": [None] * len(of_kind["labels"])})["f1"]
+        values = zip(*(each["f1"] for each in outputs), strict=True)
+        curves.append(curve_through(line.name, line.number, zip(values, ends, strict=True)))
+    return Chart(
+        name="f1-by-frequency",
+        title=TITLES["frequency", "f1"].format(frequencies_of(results)),
+        axis=f"frequency of the word in {frequencies_of(results)}",
+        labels=of_kind["labels"],
+        panels=[Panel(MEASURES["f1"], curves)],
+        counts=("words", of_kind["reference_words"]),
+    )
+
+
+def frequencies_of(results: dict[str, Any]) -> str:
+    """The text in which frequencies are counted."""
+    path = results["words"]["frequencies"]
+    return "the reference" if path is None else PurePath(path).name
+
+
+def _grid(results: dict[str, Any], kind: str, measure: str, title: str) -> Grid:
+    """A row for each system, a column for each bucket."""
+    of_kind = results["words"][kind]
+    heads = [
+        Head(label, about=f"n = {count:,}")
+        for label, count in zip(of_kind["labels"], of_kind["reference_words"], strict=True)
+    ]
+    marks = dict(_marks(results, kind, measure))
+    rows = [
+        Row(
+            line.name,
+            [
+                _cell(results, kind, measure, line, place, marks.get((line.name, place), ""))
+                for place in range(len(heads))
+            ],
+            series=line.number,
+        )
+        for line in lines_of(results)
+    ]
+    return Grid(heads, rows, title=title)
+
+
+def _cell(results: dict[str, Any], kind: str, measure: str, line: Line, place: int, mark: str) -> Cell:
+    """The figure of a system in a bucket."""
+    outputs = [results["words"][kind]["systems"][row] for row in line.outputs]
+    about, values = MEASURES[measure], [each[measure][place] for each in outputs]
+    if None in values:
+        return Cell(own=about.show(None))
+    if len(values) > 1:
+        of_seeds = spread(values)
+        mean, ends = of_seeds["mean"], (of_seeds["lowest"], of_seeds["highest"])
+    else:
+        mean, ends = values[0], (outputs[0]["intervals"] or {measure: {place: None}})[measure][place]
+    low, high = ends or (None, None)
+    return Cell(about.show(mean), about.between(ends), mark, mean=mean, seeds=len(values), low=low, high=high)
+
+
+def _marks(results: dict[str, Any], kind: str, measure: str) -> Iterator[tuple[tuple[str, int], str]]:
+    """(system, bucket) → `>` or `<`, where it differs from the first system."""
+    baseline = lines_of(results)[0].name
+    for pair in results["words"][kind]["differences"] or []:
+        if pair["system"] == baseline:
+            for place, figures in enumerate(pair[measure]):
+                if figures is not None and (figures[1] > 0 or figures[2] < 0):
+                    yield (pair["other"], place), "<" if figures[1] > 0 else ">"
