@@ -255,16 +255,23 @@ def test_an_address_that_makes_no_sense_does_no_harm(open_examples):
     assert numbers(page) == numbers(open_examples("")), "as it opens"
 
 
-def test_it_opens_on_the_largest_disagreements_in_chrf(open_examples):
-    """chrF, though BLEU is the main metric; the highest minus the lowest of three outputs."""
-    _, _, outputs = texts()
+def test_it_opens_on_long_disagreements_in_chrf(open_examples):
+    """chrF, though BLEU is the main metric; source length times the highest minus the lowest of three outputs."""
+    source, _, outputs = texts()
     rows = [row for row in range(SENTENCES) if row not in (HTML_ROW, LONG_ROW, EMPTY_ROW)]
     scores = [chrf(rows, lines) for lines in outputs]
     spreads = {row: max(of_row) - min(of_row) for row, of_row in zip(rows, zip(*scores, strict=True), strict=True)}
     page = open_examples("")
-    assert page.input_value("#example-order") == "disagreement"
+    assert page.input_value("#example-order") == "long"
     assert page.locator("#example-metric option:checked").inner_text() == "chrF"
     assert not page.locator("#example-other").is_visible()
+    long = {row: spread * len(source[row].split()) for row, spread in spreads.items()}
+    shown = [long[number - 1] for number in numbers(page) if number - 1 in spreads]
+    assert len(shown) >= 17
+    assert all(later <= earlier + 0.11 * 40 for earlier, later in pairwise(shown))
+    assert shown[0] == pytest.approx(max(long.values()), abs=0.11 * 40)
+    choose(page, "order", "disagreement")
+    assert page.input_value("#example-direction") == "descending"
     shown = [round(spreads[number - 1], 1) for number in numbers(page) if number - 1 in spreads]
     assert len(shown) >= 17
     assert all(later <= earlier + 0.11 for earlier, later in pairwise(shown))

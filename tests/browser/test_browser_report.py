@@ -252,3 +252,17 @@ def test_words_of_the_texts_keep_their_direction(open_examples, five):
     )
     assert directions == ["rtl", *["ltr"] * 6]
     assert page.locator(".example").first.locator(".text").nth(1).get_attribute("lang") == "ja"
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_sentence_to_cite_is_copied_or_selected(open_page, report, allowed):
+    page = open_page(report, permissions=["clipboard-read", "clipboard-write"] if allowed else [])
+    if not allowed:
+        page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
+    citation = figures(report)["citation"]
+    assert page.locator("#citation").inner_text() == citation
+    page.get_by_role("button", name="Copy: the sentence to cite").click()
+    expect(page.locator(".cite button")).to_have_text("Copied" if allowed else "Selected: copy it by keyboard")
+    assert page.evaluate("getSelection().toString()").strip() == citation
+    if allowed:
+        assert page.evaluate("navigator.clipboard.readText()") == citation

@@ -72,11 +72,12 @@ everything?.append(
 // A sentence to cite. It stays selected, for browsers that do not let the page copy it.
 const citation = document.getElementById("citation");
 if (citation) {
+  const answer = (words) => Object.assign(button, { textContent: words, ariaLabel: words });
   const button = saveButton("Copy", "the sentence to cite", async () => {
     getSelection().selectAllChildren(citation);
     await navigator.clipboard.writeText(citation.textContent).then(
-      () => (button.textContent = "Copied"),
-      () => (button.textContent = "Selected: copy it by keyboard"),
+      () => answer("Copied"),
+      () => answer("Selected: copy it by keyboard"),
     );
   });
   citation.after(" ", button);

@@ -1,0 +1,54 @@
+"""The sentence to cite: what the verdict says first, and everything that it depends on."""
+
+import pytest
+
+from posnmt.evaluation.analyse.analyse import analyse
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.settings import Settings
+from tests.support.report_case import noisy, sentences
+
+
+@pytest.fixture
+def results_of(tmp_path):
+    lines = sentences(120)
+    for name, text in {"test.en": lines, "a": noisy(lines, 0.2, 1), "b": noisy(lines, 0.4, 2)}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
+    (tmp_path / "ids").write_text("".join(f"{number // 3}\n" for number in range(120)))
+
+    def run(*names, **settings):
+        asked = Settings(**{"metrics": ["chrf", "bleu"], "resampling": Resampling(70, seed=5), **settings})
+        outputs = {name: tmp_path / name for name in names}
+        return analyse(tmp_path / "test.en", tmp_path / "test.en", outputs, asked).results
+
+    return run
+
+
+def test_it_has_all_that_its_sentence_depends_on(results_of, tmp_path):
+    results = results_of("a", "b", documents=tmp_path / "ids")
+    said, by_length = results["citation"], results["verdict"]["by_length"]
+    assert said.startswith(by_length["sentence"].removesuffix("."))
+    assert results["verdict"]["sentence"].startswith(by_length["sentence"])
+    conditions = said.removeprefix(by_length["sentence"].removesuffix("."))
+    parts = [
+        "120 sentences of test.en", f"chrF {results['signatures']['chrf']}", f"{len(by_length['cuts'])} cuts",
+        "in words", "70 bootstrap samples of documents, seed 5", f"posnmt {results['versions']['posnmt']}",
+    ]  # fmt: skip
+    for part in parts:
+        assert part in conditions
+    assert str(tmp_path) not in said
+    assert "pairs" not in said
+
+
+@pytest.mark.parametrize(
+    ("names", "settings"),
+    [(["a"], {}), (["a", "b"], {"resampling": Resampling(0)}), (["a", "b"], {"bin_width": 10, "unit": "characters"})],
+)
+def test_whatever_was_not_tested_is_not_cited(results_of, names, settings):
+    results = results_of(*names, **settings)
+    tested = bool(results["verdict"]["by_length"])
+    assert ("cuts" in results["citation"]) == tested
+    assert ("bootstrap samples of sentences" in results["citation"]) == bool(results["settings"]["samples"])
+    if not tested:
+        assert results["citation"].startswith(results["verdict"]["sentence"].removesuffix("."))
+    else:
+        assert "lengths in characters" in results["citation"]

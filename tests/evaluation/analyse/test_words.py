@@ -1,0 +1,148 @@
+"""Words, numbers and names in an analysis: which text frequencies are from, intervals, differences, and the tables."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from posnmt.base.errors import UserError, UserErrors
+from posnmt.evaluation.analyse.analyse import analyse
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.resample import bootstrap_sums
+from posnmt.evaluation.analyse.settings import Settings
+from posnmt.evaluation.analyse.words import KINDS, count_words
+from posnmt.evaluation.report.tables import tables
+from posnmt.evaluation.report.words import words_chart, words_sheet
+from posnmt.metrics.buckets import scores
+from tests.support.report_case import noisy, sentences
+
+LINES = [f"{line} {number} Berlin" for number, line in enumerate(sentences(50), start=1)]
+OUTPUTS = {
+    "a": [*LINES[:25], *noisy(LINES[25:], 0.3, 3)], "b:1": noisy(LINES, 0.5, 1), "b:2": noisy(LINES, 0.5, 2),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    for name, lines in {"text": LINES, **OUTPUTS, "train": ["Berlin Berlin 7"] * 8, "none": [" "]}.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def run(frequencies=None, **settings):
+        asked = Settings(
+            metrics=["bleu"], resampling=Resampling(60), bin_width=10,
+            word_frequencies=frequencies and folder / frequencies, **settings,
+        )  # fmt: skip
+        outputs = {name: folder / name for name in OUTPUTS}
+        return analyse(folder / "text", folder / "text", outputs, asked)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def results(analysed):
+    return analysed().results
+
+
+def test_frequencies_are_those_of_the_training_text_or_else_of_the_reference(analysed, results):
+    frequency = results["words"]["frequency"]
+    counts = Counter(word for line in LINES for word in line.split())
+    assert results["words"]["frequencies"] is None
+    assert frequency["labels"][0] == "1"
+    assert frequency["reference_words"][0] == sum(count == 1 for count in counts.values()) > 0
+    trained = analysed("train").results
+    assert trained["words"]["frequencies"].endswith("train")
+    assert trained["inputs"][-1]["role"] == "word frequencies"
+    of_training = dict(
+        zip(trained["words"]["frequency"]["labels"], trained["words"]["frequency"]["reference_words"], strict=True)
+    )
+    assert of_training["0"] == sum(counts.values()) - 51
+    assert (of_training["5-9"], of_training["10-99"]) == (1, 50), "7 is there 8 times, Berlin 16 times"
+
+
+def test_a_training_text_without_words_is_refused(analysed):
+    with pytest.raises((UserError, UserErrors)) as caught:
+        analysed("none")
+    assert "no words" in str(caught.value)
+    with pytest.raises((UserError, UserErrors)) as caught:
+        analysed("missing")
+    assert "missing" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_are_percentiles_of_the_same_samples(analysed, results, kind):
+    counted = count_words(analysed().texts, "13a", None)[kind]
+    drawn = bootstrap_sums(np.eye(50)[:, None, :], np.zeros(50, int), 1, 60, 1)
+    weights = np.concatenate(list(drawn))[:, 0, 0]
+    sampled = scores(np.einsum("sn,nmbk->smbk", weights, counted.counts))
+    whole = scores(counted.counts.sum(axis=0))
+    for row, system in enumerate(results["words"][kind]["systems"]):
+        for measure in counted.measures:
+            for place, ends in enumerate(system["intervals"][measure]):
+                if system[measure][place] is None:
+                    assert ends is None
+                    continue
+                assert system[measure][place] == pytest.approx(whole[measure][row, place])
+                expected = np.nanpercentile(sampled[measure][:, row, place], [2.5, 97.5])
+                assert ends == pytest.approx(expected.tolist())
+    [pair] = results["words"][kind]["differences"]
+    assert (pair["system"], pair["other"]) == ("a", "b")
+    for measure in counted.measures:
+        for place, figures in enumerate(pair[measure]):
+            means = sampled[measure][:, 0, place] - sampled[measure][:, 1:, place].mean(axis=1)
+            if figures is not None:
+                value = whole[measure][0, place] - whole[measure][1:, place].mean()
+                assert figures == pytest.approx([value, *np.nanpercentile(means, [2.5, 97.5])])
+
+
+def test_tables_have_every_figure(results):
+    found = {name: (heading, list(rows)) for name, (heading, rows) in tables(results).items()}
+    heading, rows = found["words"]
+    for system, kind, bucket, words, measure, value, *ends in rows:
+        of_kind = results["words"][kind]
+        place = of_kind["labels"].index(bucket)
+        [of_system] = [each for each in of_kind["systems"] if each["name"] == system]
+        assert (words, value) == (of_kind["reference_words"][place], of_system[measure][place])
+        assert ends == list(of_system["intervals"][measure][place] or (None, None))
+    kinds = results["words"]
+    cells = sum(len(kinds[kind]["labels"]) * len(kinds[kind]["measures"]) for kind in KINDS)
+    assert len(rows) == 3 * cells
+    assert len(found["word_differences"][1]) == cells
+    assert len(heading) == len(rows[0])
+    for row in found["word_differences"][1]:
+        place = kinds[row[2]]["labels"].index(row[3])
+        assert row[5:] == list(kinds[row[2]]["differences"][0][row[4]][place] or [None] * 3)
+
+
+def test_the_page_marks_what_differs_from_the_first_system(results):
+    sheet = words_sheet(results)
+    assert [len(grid.rows) for grid in sheet.grids] == [2, 2, 2, 2], "seeds are one row"
+    marked = 0
+    for grid, (kind, measure) in zip(
+        sheet.grids, [("frequency", "f1"), *((kind, "recall") for kind in KINDS)], strict=True
+    ):
+        assert [head.title for head in grid.heads] == results["words"][kind]["labels"]
+        for place, figures in enumerate(results["words"][kind]["differences"][0][measure]):
+            first, other = (row.cells[place] for row in grid.rows)
+            assert first.sign == ""
+            if figures is None:
+                assert (other.sign, other.own) == ("", "–")
+                continue
+            assert other.sign == ("<" if figures[1] > 0 else ">" if figures[2] < 0 else "")
+            marked += bool(other.sign)
+            seeds = [each[measure][place] for each in results["words"][kind]["systems"][1:]]
+            assert (other.mean, other.low, other.high) == pytest.approx((sum(seeds) / 2, min(seeds), max(seeds)))
+    assert marked > 3
+    chart = words_chart(results)
+    assert [curve.name for curve in chart.panels[0].curves] == ["a", "b"]
+    assert chart.panels[0].curves[0].values == results["words"]["frequency"]["systems"][0]["f1"]
+
+
+def test_without_samples_there_are_values_alone(analysed):
+    plain = analysed().results["words"]["kept"]
+    folder = analysed().texts[0].file.path.parent
+    alone = analyse(
+        folder / "text", folder / "text", {"a": folder / "a"}, Settings(metrics=["bleu"], resampling=Resampling(0))
+    ).results["words"]["kept"]
+    assert alone["systems"][0]["recall"] == plain["systems"][0]["recall"]
+    assert (alone["systems"][0]["intervals"], alone["differences"]) == (None, None)
