@@ -127,7 +127,7 @@ class Analysis:
         refuse_unknown(bands, BANDS, "kind of bands")
         names = [systems] if isinstance(systems, str) else listed(systems, "systems")
         inches = checked(width, Annotated[float, Field(ge=NARROWEST, le=WIDEST)], "width")
-        style = Style(inches, cast(Font, font), bands != "none", latex=True)
+        style = Style(inches, cast(Font, font), bands != "none", alone=True)
         charts, signature = of_analysis(self.results, kind, measure), signature_of(self.results, kind, measure)
         [figure] = figures_of(charts, style, cast(Bands, bands), names, signature)
         return figure

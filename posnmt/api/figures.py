@@ -46,7 +46,7 @@ def figures(
     Raises:
         UserError: there are no such results, or they have no such figure.
     """
-    style = Style(width, font, bands != "none", latex=True)
+    style = Style(width, font, bands != "none", alone=True)
     if analyses and not is_study(place):
         raise UserError("only a study has several analyses", "--analysis", "leave it out")
     if measure is not None and kind in (*OF_LOSSES, "output-length", "place"):

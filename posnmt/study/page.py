@@ -66,7 +66,7 @@ def render(results: StudyResults, out: Path) -> None:
         if plate.examples:
             files[f"figures/{plate.name}.csv"] = examples.to_csv(plate.examples).encode("utf-8")
     files |= {f"tables/{each.name}.csv": each.csv.encode("utf-8") for each in scored if each.csv}
-    files["report.html"] = _page(results, of_paper, beyond, figures, scored, drawings, out).encode("utf-8")
+    files["report.html"] = _page(results, of_paper, beyond, figures, scored, drawings, files, out).encode("utf-8")
     write_files(files, out)
 
 
@@ -85,6 +85,7 @@ def _page(
     figures: list[Plate],
     scored: list[Shown],
     drawings: dict[str, Drawing],
+    files: dict[str, bytes],
     out: Path,
 ) -> str:
     """The page as HTML text."""
@@ -94,6 +95,7 @@ def _page(
         SHARED,
         _charts(figures, scored),
         drawings,
+        files,
         results=results,
         recipe=results.recipe,
         answer=_answer(results, words),

@@ -68,7 +68,11 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
             results, lines = (_copied if copied else _measured)(folder, recipe, name, kind)
             title = recipe.analyses[name].title or name
             found = of_analysis(results, kind, measure, lines)
-            made = [replace(chart, title=f"{title}: {chart.title}") for chart in found]
+            axes = [chart.axis.replace(" in tokens", " in subwords") for chart in found]
+            made = [
+                replace(chart, title=f"{title}: {chart.title}", axis=axis)
+                for chart, axis in zip(found, axes, strict=True)
+            ]
             signature = (results.get("signatures") or {}).get(measure or results["settings"]["metrics"][0], "")
         charts += [replace(chart, name=f"{name}-{chart.name}") for chart in made]
     return charts, signature

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -41,9 +42,31 @@ def content_security_policy(script: str) -> str:
     )
 
 
-def packed(text: str) -> str:
-    """Compress a text as base64 of gzip of UTF-8, which the page unpacks; deterministic."""
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), LEVEL, mtime=0)).decode("ascii")
+def packed(content: str | bytes) -> str:
+    """Compress a text (as UTF-8) or bytes as base64 of gzip, which the page unpacks; deterministic."""
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    return base64.b64encode(gzip.compress(content, LEVEL, mtime=0)).decode("ascii")
+
+
+def print_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The figures as PDF and the tables for LaTeX, by their names with their suffixes.
+
+    Args:
+        files: of a report, by their paths in its folder.
+    """
+    kinds = {"figures": ".pdf", "tables": ".tex"}
+    return {
+        name: content
+        for path, content in files.items()
+        for folder, _, name in [path.rpartition("/")]
+        if name.endswith(kinds.get(folder, "/"))
+    }
+
+
+def packed_files(files: Mapping[str, bytes]) -> str:
+    """Files packed together: a line of JSON, name → length, and then their contents."""
+    lengths = json.dumps({name: len(content) for name, content in files.items()})
+    return packed(b"\n".join([lengths.encode("ascii"), b"".join(files.values())]))
 
 
 def interactive_parts(results: dict[str, Any], results_text: str, examples: Examples | None) -> dict[str, Any]:

@@ -11,7 +11,14 @@ from xml.etree import ElementTree
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.report.charts import Chart, lines_of
 from posnmt.evaluation.report.completeness import Shown
-from posnmt.evaluation.report.embed import SCRIPTS, content_security_policy, interactive_parts, page_script
+from posnmt.evaluation.report.embed import (
+    SCRIPTS,
+    content_security_policy,
+    interactive_parts,
+    packed_files,
+    page_script,
+    print_files,
+)
 from posnmt.evaluation.report.examples import Examples
 from posnmt.evaluation.report.figures import Drawing
 from posnmt.evaluation.report.figures.canvas import COLOURS, SERIES
@@ -41,8 +48,7 @@ def render(
     results: dict[str, Any],
     sections: dict[str, list[Chart]],
     drawings: dict[str, Drawing],
-    files: Sequence[str],
-    results_text: str,
+    files: Mapping[str, bytes],
     examples: Examples | None = None,
     complete: Shown | None = None,
     likelihood: LikelihoodReport | None = None,
@@ -53,8 +59,7 @@ def render(
         results: of `posnmt.evaluation.analyse.analyse.analyse`.
         sections: from `posnmt.evaluation.report.charts.charts`.
         drawings: the figure of each chart, from `posnmt.evaluation.report.figures.draw`.
-        files: the names of the other files of the report.
-        results_text: the text of results.json, which can be saved from the page.
+        files: the other files of the report, by their paths in its folder.
         examples: the sentences of the example browser, if any.
         complete: omitted sentences, if they were looked for.
         likelihood: likelihood of references by position, if it was given; its names are unique on the page.
@@ -65,6 +70,7 @@ def render(
         SCRIPTS,
         [*chain.from_iterable(sections.values()), *(likelihood.charts if likelihood else ())],
         drawings,
+        files,
         results=results,
         measures={name: presentations(results)[name] for name in measures_of(results)},
         better={name: higher_is_better(name, results) for name in measures_of(results)},
@@ -79,16 +85,21 @@ def render(
         contested=contested(results),
         bands=len(lines) <= MOST_BANDS,
         ranges=_training_words(results["training"]),
-        files=files,
+        files=[*(name for name in files if not name.startswith("figures/")), "figures/*.svg", "figures/*.pdf"],
         words=words_sheet(results),
         complete=complete,
         likelihood=likelihood,
-        **interactive_parts(results, results_text, examples),
+        **interactive_parts(results, files["results.json"].decode("utf-8"), examples),
     )
 
 
 def page(
-    template: str, scripts: Sequence[str], charts: Sequence[Chart], drawings: Mapping[str, Drawing], **variables: Any
+    template: str,
+    scripts: Sequence[str],
+    charts: Sequence[Chart],
+    drawings: Mapping[str, Drawing],
+    made: Mapping[str, bytes],
+    **variables: Any,
 ) -> str:
     """A self-contained page as HTML text, with a list of its sections: elements `h2` with an id.
 
@@ -96,15 +107,17 @@ def page(
         template: its name.
         scripts: the parts of its script.
         charts, drawings: its figures.
+        made: files of the report by their paths; figures as PDF and tables for LaTeX among them can be saved from it.
         variables: of the template.
     """
     from markupsafe import Markup
 
-    script = page_script(scripts)
+    script, for_print = page_script(scripts), print_files(made)
     text = templates().get_template(template).render(
         script=Markup(script), # noqa: S704  the package's own
         policy=content_security_policy(script), colours=LIGHT, fewest=FEWEST_SENTENCES,
-        figures=inline_figures(charts, drawings), **variables,
+        figures=inline_figures(charts, drawings), print_names=list(for_print),
+        packed_print=packed_files(for_print) if for_print else "", **variables,
     )  # fmt: skip
     sections = re.findall(r'<h2 id="([^"]+)"[^>]*>(.*?)</h2>', text)
     links = "".join(f'<li><a href="#{name}">{title}</a></li>\n' for name, title in sections)

@@ -70,15 +70,13 @@ def write(
         **{f"tables/{sheet.name}.tex": to_latex(sheet) for sheet in latex_sheets(results, sections)},
         **({BY_POSITION: by_position.csv} if by_position else {}),
     }
-    names = [*texts, "figures/*.svg", "figures/*.pdf"]
+    files = {name: text.encode("utf-8") for name, text in texts.items()} | figure_files(drawings)
     complete = None
     if analysis.completeness is not None:
         complete = shown_omissions(results, analysis.completeness, analysis.texts, examples != 0)
-    texts["report.html"] = render(
-        results, sections, drawings, names, texts["results.json"], shown, complete, by_position
-    )
-    files = {name: text.encode("utf-8") for name, text in texts.items()}
-    write_files({**files, **figure_files(drawings)}, out, [*(f"{table}.csv" for table in TABLES), BY_POSITION])
+    page = render(results, sections, drawings, files, shown, complete, by_position)
+    known = [*(f"{table}.csv" for table in TABLES), BY_POSITION]
+    write_files({**files, "report.html": page.encode("utf-8")}, out, known)
 
 
 def write_files(files: Mapping[str, bytes], out: Path, known: Iterable[str] = ()) -> None:
@@ -132,5 +130,6 @@ def likelihood_files(report: LikelihoodReport) -> dict[str, bytes]:
     from posnmt.evaluation.report.page import page
 
     drawings = draw(report.charts)
-    text = page("likelihood.html", SHARED, report.charts, drawings, report=report, version=__version__)
-    return {**figure_files(drawings), TABLE: report.csv.encode("utf-8"), PAGE: text.encode("utf-8")}
+    figures = figure_files(drawings)
+    text = page("likelihood.html", SHARED, report.charts, drawings, figures, report=report, version=__version__)
+    return {**figures, TABLE: report.csv.encode("utf-8"), PAGE: text.encode("utf-8")}

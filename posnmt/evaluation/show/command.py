@@ -201,6 +201,7 @@ def files_of(what: Page, name: str, display: Display) -> dict[str, bytes]:
         SHARED,
         charts,
         drawings,
+        {},
         runs=what.runs,
         lines=what.lines,
         notes=what.notes,

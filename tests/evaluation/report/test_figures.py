@@ -199,7 +199,7 @@ def test_fonts_are_embedded_as_truetype(font, embedded):
 
 @pytest.fixture(scope="module")
 def figure():
-    [made] = figures_of([chart()], Style(5.5, "serif", latex=True), "sd", signature="tok:13a|version:2")
+    [made] = figures_of([chart()], Style(5.5, "serif", alone=True), "sd", signature="tok:13a|version:2")
     return made
 
 
@@ -239,7 +239,7 @@ def test_the_figure_for_latex_is_ascii_and_spans_columns_where_it_is_wider_than_
     assert text.isascii()
     assert r"\begin{figure*}[t]" in text
     assert r"\label{fig:plot}" in text
-    [narrow] = figures_of([chart()], Style(COLUMN, latex=True))
+    [narrow] = figures_of([chart()], Style(COLUMN, alone=True))
     assert r"\begin{figure}[t]" in narrow.content("tex", "plot").decode("utf-8")
 
 
@@ -248,7 +248,7 @@ def test_figures_compile(figure, tmp_path):
     if program is None:
         pytest.skip("there is no LaTeX: install texlive-latex-base and texlive-pictures")
     figure.save(tmp_path / "wide.tex")
-    [narrow] = figures_of([chart()], Style(3.0, latex=True))
+    [narrow] = figures_of([chart()], Style(3.0, alone=True))
     narrow.save(tmp_path / "narrow.tex")
     (tmp_path / "d.tex").write_text(
         r"\documentclass[twocolumn]{article}\usepackage{pgf}\begin{document}\input{wide}\input{narrow}\end{document}"

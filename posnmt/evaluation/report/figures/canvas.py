@@ -97,6 +97,7 @@ def settings(name: str, style: Style) -> Iterator[None]:
             f"font.{style.family}": list(FAMILIES[style.font]),
             "text.color": COLOURS["ink"],
             "text.parse_math": False,
+            "pdf.compression": 6 if style.alone else 0,
             "pdf.fonttype": 42,  # TrueType; many venues refuse Type 3
             "hatch.linewidth": 0.6,
         }
@@ -348,7 +349,7 @@ def save(figure: Figure, style: Style, points: Sequence[tuple[float, float, str]
 
     svg, pdf = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    tex = picture(figure) if style.latex else ""
+    tex = picture(figure) if style.alone else ""
     known = _known_letters(style.font)
     for text in figure.findobj(Text):
         # Otherwise matplotlib would embed a fallback font of boxes, which takes a second.

@@ -28,13 +28,14 @@ class Style:
         width: in inches.
         font: of all its words.
         bands: whether intervals are drawn around the points of lines.
-        latex: whether the figure is made for LaTeX as well.
+        alone: whether the figure leaves its report: it is then made for LaTeX as well, and its PDF is compressed. A
+            report packs all of its PDF files together, by which they become smaller.
     """
 
     width: float = COLUMN
     font: Font = "sans"
     bands: bool = True
-    latex: bool = False
+    alone: bool = False
 
     @property
     def family(self) -> str:

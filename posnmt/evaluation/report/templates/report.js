@@ -19,18 +19,20 @@ function svgElement(tag, attributes, ...children) {
 /** A name within a sentence: where it is written from right to left, what follows keeps its place. */
 const isolated = (name) => (/[\u0590-\u08ff\ufb1d-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name);
 
-/** The text packed into the element with this id: base64 of gzip of UTF-8. */
-async function unpacked(id) {
+/** The bytes packed into the element with this id: base64 of gzip. */
+async function unpackedBytes(id) {
   const letters = atob(document.getElementById(id).textContent);
-  const bytes = new Uint8Array(letters.length);
-  for (let place = 0; place < letters.length; place++) bytes[place] = letters.charCodeAt(place);
+  const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Let the browser save a text as a file. */
-function save(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+/** The text packed into the element with this id, in UTF-8. */
+const unpacked = async (id) => new TextDecoder().decode(await unpackedBytes(id));
+
+/** Let the browser save a text, or bytes, as a file. */
+function save(name, type, content) {
+  const address = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
   element("a", { href: address, download: name }).click();
   // Some browsers begin to read only after the click is over.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
@@ -56,10 +58,41 @@ function figureFile(svg) {
   return `<?xml version="1.0" encoding="utf-8"?>\n${plain}\n`;
 }
 
+// The files for print, which are packed together: figures as PDF, tables for LaTeX.
+const printNames = new Set(document.getElementById("packed-print")?.dataset.names.split(" "));
+let printFiles;
+
+/** Unpack the files for print: a line of JSON has their names and lengths, and their contents follow. */
+async function unpackPrint() {
+  const bytes = await unpackedBytes("packed-print");
+  let start = bytes.indexOf(10) + 1;
+  const lengths = Object.entries(JSON.parse(new TextDecoder().decode(bytes.subarray(0, start))));
+  return new Map(lengths.map(([name, length]) => [name, bytes.subarray(start, (start += length))]));
+}
+
+/** Save a file for print; all are unpacked when the first is wanted. */
+async function savePrint(name, type) {
+  printFiles ??= await unpackPrint();
+  save(name, type, printFiles.get(name));
+}
+
+/** The button of a table for LaTeX, if the page has it. */
+const latexButtons = (name, what) =>
+  printNames.has(`${name}.tex`) ? [saveButton("LaTeX", what, () => savePrint(`${name}.tex`, "text/x-tex"))] : [];
+
+/** The buttons of a figure: the figure itself, and its numbers as a table. */
+function figureButtons(figure) {
+  const { name } = figure.dataset;
+  const table = document.querySelector(`table[data-plain][data-name="${CSS.escape(name)}"]`);
+  const buttons = [saveButton("SVG", name, () => save(`${name}.svg`, "image/svg+xml", figureFile(figure.querySelector("svg"))))];
+  if (printNames.has(`${name}.pdf`)) buttons.push(saveButton("PDF", name, () => savePrint(`${name}.pdf`, "application/pdf")));
+  buttons.push(...latexButtons(name, `numbers of ${name}`));
+  if (table) buttons.push(saveButton("CSV", `numbers of ${name}`, () => save(`${name}.csv`, "text/csv", tableFile(table))));
+  return buttons;
+}
+
 for (const figure of document.querySelectorAll("figure[data-name]")) {
-  const svg = figure.querySelector("svg");
-  const press = () => save(`${figure.dataset.name}.svg`, "image/svg+xml", figureFile(svg));
-  figure.append(element("p", { className: "tools" }, saveButton("SVG", figure.dataset.name, press)));
+  figure.append(element("p", { className: "tools" }, ...figureButtons(figure)));
 }
 
 const everything = document.getElementById("save-results");

@@ -79,8 +79,10 @@ function tableFile(table) {
 function equip(table) {
   makeSortable(table);
   const press = () => save(`${table.dataset.name}.csv`, "text/csv", tableFile(table));
-  const button = saveButton("CSV", table.caption.textContent.trim(), press);
-  table.parentElement.after(element("p", { className: "tools" }, button));
+  const what = table.caption.textContent.trim();
+  const ofFigure = document.querySelector(`figure[data-name="${CSS.escape(table.dataset.name)}"]`);
+  const latex = ofFigure ? [] : latexButtons(table.dataset.name, what); // a figure has it among its own
+  table.parentElement.after(element("p", { className: "tools" }, saveButton("CSV", what, press), ...latex));
 }
 
 for (const table of document.querySelectorAll("table[data-plain]")) equip(table);
