@@ -120,7 +120,7 @@ def _copied(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dic
         raise UserError(what, "--kind", "choose length or position, or name the study's own folder")
     outputs: dict[Output, Bins] = {}
     for row in _rows(folder / PUBLISHED):
-        if row["test_condition"] == analysis and row["first"] and not float(row["swapped"]):
+        if row["test_condition"] == analysis and row["first"]:  # places and swapped sources have no length
             output = row["system"], row["training_condition"], row["seed"]
             outputs.setdefault(output, {}).setdefault(row["bin"], {})[row["measure"]] = row
     if not outputs:

@@ -145,3 +145,36 @@ def test_a_figure_is_saved_in_light_colours(open_tables, report, scheme):
     colours = {"#0072b2", "#ffffff", "#1b1f24"}
     assert colours <= {colour for colour in colours if colour in original.read_text(encoding="utf-8")}
     assert all(colour in text for colour in colours)
+
+
+@pytest.mark.parametrize(
+    ("button", "file"),
+    [
+        ("PDF: bleu-by-length", "figures/bleu-by-length.pdf"),
+        ("PDF: bleu-by-relative-position", "figures/bleu-by-relative-position.pdf"),
+        ("LaTeX: numbers of bleu-by-length", "tables/bleu-by-length.tex"),
+        ("LaTeX: BLEU, paired bootstrap", "tables/significance-bleu-paired-bootstrap.tex"),
+    ],
+)
+def test_a_file_for_print_is_saved_to_the_byte(open_tables, report, button, file):
+    page = open_tables()
+    name, content = saved(page, page.get_by_role("button", name=button))
+    assert (name, content) == (file.split("/")[1], (report.parent / file).read_bytes())
+
+
+def test_a_figure_gives_its_numbers_as_its_table_does(open_tables):
+    page = open_tables()
+    ways = ("CSV: numbers of bleu-by-length", "CSV: BLEU by source length")
+    first, second = (saved(page, page.get_by_role("button", name=way)) for way in ways)
+    assert first == second
+    assert first[1].count(b"\n") > 3
+
+
+def test_print_keeps_shades_and_sets_differences_in_italics(open_examples):
+    page = open_examples()
+    page.emulate_media(media="print")
+    style = "element => [getComputedStyle(element).printColorAdjust, getComputedStyle(element).fontStyle]"
+    assert page.eval_on_selector("figure svg", style)[0] == "exact"
+    assert page.eval_on_selector("ins", style) == ["exact", "italic"]
+    page.emulate_media(media="screen")
+    assert page.eval_on_selector("ins", style)[1] == "normal"

@@ -16,6 +16,7 @@ from posnmt.cli.main import main
 from posnmt.evaluation.report import printed
 from posnmt.evaluation.report.charts import charts
 from posnmt.evaluation.report.figures import style
+from posnmt.evaluation.report.grid import dashed
 from posnmt.evaluation.report.likelihood import likelihood_charts, likelihood_report
 from posnmt.evaluation.report.likelihood_table import read_curves
 from posnmt.study.packed import unpack
@@ -108,21 +109,34 @@ def test_an_analysis_in_memory_gives_the_same_figure(tmp_path):
             made.figure(**arguments)
 
 
-def test_a_copy_of_a_study_has_means_over_the_seeds_of_its_table(tmp_path):
-    figure(COPY, "--measure", "chrf", "--format", "csv", "--out", tmp_path / "f")
-    table = csv.DictReader(io.StringIO(lzma.decompress((COPY / "results.csv.xz").read_bytes()).decode("utf-8")))
-    chosen = [
-        row
-        for row in table
-        if (row["system"], row["test_condition"], row["measure"], row["swapped"])
-        == ("relative", "overall", "chrf", "0.0")
-        and row["first"]
-    ]
-    assert len({row["seed"] for row in chosen}) == 3
+@pytest.mark.parametrize(
+    ("study", "analysis", "system", "measure"),
+    [
+        ("neishi2019-small", "overall", ("relative", "Rel-Transformer"), "chrf"),
+        ("chen2019a-small", "swapped", ("re-both", "+Both REs"), "bleu"),
+    ],
+)
+def test_a_copy_of_a_study_has_means_over_the_seeds_of_its_table(tmp_path, study, analysis, system, measure):
+    words = ["--analysis", analysis, "--measure", measure, "--format", "csv"]
+    figure(RESULTS / study, *words, "--out", tmp_path / "f")
+    packed = (RESULTS / study / "results.csv.xz").read_bytes()
+    table = list(csv.DictReader(io.StringIO(lzma.decompress(packed).decode("utf-8"))))
+    of_seeds: dict = {}
+    for row in table:
+        wanted = (system[0], analysis, measure, "0.0")
+        if (
+            (row["system"], row["test_condition"], row["measure"], row["swapped"]) == wanted
+            and row["first"]
+            and row["value"]
+        ):
+            of_seeds.setdefault(row["bin"], []).append(float(row["value"]))
+    assert len(of_seeds) > 2
+    assert min(map(len, of_seeds.values())) > 1
+    swapped = {float(row["swapped"]) for row in table if row["test_condition"] == analysis}
+    assert len(swapped) == (1 if analysis == "overall" else 6), "rows of swapped sources are there, and left out"
     shown = rows(tmp_path / "f.csv")
-    for label in ("12-15", "20-23"):
-        expected = fmean(float(row["value"]) for row in chosen if row["bin"] == label)
-        assert shown["Rel-Transformer", label.replace("-", "–")] == pytest.approx(expected)
+    for label, values in of_seeds.items():
+        assert shown[system[1], dashed(label)] == pytest.approx(fmean(values))
 
 
 def test_two_analyses_of_a_study_share_their_vertical_axis(tmp_path):
@@ -233,3 +247,10 @@ def test_what_the_command_offers_is_what_is_drawn():
     assert tuple(printed.KINDS) == command.KINDS
     assert printed.FORMATS == command.FORMATS
     assert (style.NARROWEST, style.WIDEST) == (command.NARROWEST, command.WIDEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "inches"), [("5.5in", 5.5), ("14cm", 14 / 2.54), ("140 mm", 14 / 2.54), ("397.485pt", 5.5)]
+)
+def test_a_width_has_a_unit(text, inches):
+    assert command.Width().convert(text, None, None) == pytest.approx(inches)

@@ -1,5 +1,7 @@
 """The page and the figures: what they show, and that they stand alone."""
 
+import base64
+import gzip
 import json
 import random
 import re
@@ -546,3 +548,16 @@ def test_figures_show_names_bins_and_shade_in_the_width_of_a_column(tmp_path):
     assert "date" not in svg.lower()
     assert float(ElementTree.fromstring(svg).attrib["width"].removesuffix("pt")) == pytest.approx(72 * 3.3)
     assert (tmp_path / "out/figures/bleu-by-length.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_page_holds_its_figures_as_pdf_and_its_tables_for_latex(whole):
+    out = whole[0] / "out"
+    found = re.search(r'id="packed-print" data-names="([^"]*)">([^<]*)<', (out / "report.html").read_text("utf-8"))
+    lengths, _, contents = gzip.decompress(base64.b64decode(found[2])).partition(b"\n")
+    files = [*out.glob("tables/*.tex"), *out.glob("figures/*.pdf")]
+    assert set(found[1].split()) == {path.name for path in files}
+    kept = {}
+    for name, length in json.loads(lengths).items():
+        kept[name], contents = contents[:length], contents[length:]
+    assert kept == {path.name: path.read_bytes() for path in files}
+    assert contents == b""
