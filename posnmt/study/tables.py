@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posnmt.evaluation.analyse.bins import TrainedLengths, few, mark_of
-from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, stem
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, stem, with_best
 from posnmt.evaluation.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
@@ -93,10 +93,11 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
     if results.speeds and any(column.measure in SPEEDS for column in table.columns):
         legend.append(IN_TURN)
     columns = [_column(results, variants, column) for column in table.columns]
-    cells = [
+    signed = [
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
         for row in range(len(variants))
     ]
+    cells = with_best(signed, [measure_of(column.measure).higher for column in table.columns])
     cited, headings = _cited(table), _headings(table)
     if cited:
         headings.setdefault(0, "The paper's own")
@@ -184,7 +185,8 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
         for number, measure in columns
     ]
     legend = [f"By source length in {'subwords' if unit == 'tokens' else unit}; n is how many sentences there are."]
-    return _with_published(results, table, variants, heads, rows), legend
+    marked = with_best(rows, [measure_of(measure).higher for _, measure in columns])
+    return _with_published(results, table, variants, heads, marked), legend
 
 
 def _trained(results: StudyResults, variant: Variant) -> TrainedLengths:

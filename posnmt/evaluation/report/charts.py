@@ -13,7 +13,7 @@ from typing import Any, Literal
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES, few
 from posnmt.evaluation.analyse.seeds import spread, systems_of
-from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, dashed
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, dashed, with_best
 from posnmt.evaluation.report.measures import difference_of, measures_of, metrics_of, presentations
 from posnmt.metrics.measure import Measure
 
@@ -243,12 +243,12 @@ class Chart:
         """A row for each curve, a column for each position; intervals are text only in charts of kind `whiskers`."""
         panel = self.panels[0]
         about = [f"n = {count:,}" for count in self.counts[1]] if self.counts else [""] * len(self.labels)
-        rows = []
-        for _, curve in self.columns():
-            cells = [self._cell(panel, curve, place) for place in range(len(self.labels))]
-            if self.kind != "whiskers":
-                cells = [replace(cell, spread="") for cell in cells]
-            rows.append(Row(curve.name, cells, series=curve.number))
+        curves = [curve for _, curve in self.columns()]
+        cells = [[self._cell(panel, curve, place) for place in range(len(self.labels))] for curve in curves]
+        if self.kind != "whiskers":
+            without = [[replace(cell, spread="") for cell in row] for row in cells]
+            cells = with_best(without, [panel.measure.higher] * len(self.labels))
+        rows = [Row(curve.name, row, series=curve.number) for curve, row in zip(curves, cells, strict=True)]
         heads = [Head(label, about=n) for label, n in zip(self.labels, about, strict=True)]
         return Grid(heads, rows, corner=panel.measure.title)
 

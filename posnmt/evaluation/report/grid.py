@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +29,7 @@ class Cell:
         note: footnote.
         training: whether its lengths occur in training: `seen`, `partly unseen`, `unseen`; None: not by length.
         few: whether it rests on too few sentences to say much.
+        best: whether no other system has a better figure, as the figures are shown.
         absent: whether `own` is a word that says why there is no figure.
         mean, deviation: ours in full precision; None if there is none.
         seeds: number of seeds.
@@ -44,6 +45,7 @@ class Cell:
     note: str = ""
     training: str | None = None
     few: bool = False
+    best: bool = False
     absent: bool = False
     mean: float | None = None
     deviation: float | None = None
@@ -149,9 +151,42 @@ class Sheet:
         return any(cell.few for cell in self.cells)
 
     @property
+    def best(self) -> bool:
+        """Whether the best figures are marked."""
+        return any(cell.best for cell in self.cells)
+
+    @property
     def unseen(self) -> bool:
         """Whether any cell is of lengths that do not occur in training."""
         return any(cell.training == "unseen" for cell in self.cells)
+
+
+def with_best(rows: Sequence[Sequence[Cell]], higher: Sequence[bool | None]) -> list[list[Cell]]:
+    """Rows of cells, in which the best figure of each column is marked; figures that are shown alike are best together.
+
+    Figures of few sentences are not compared.
+
+    Args:
+        rows: of the systems.
+        higher: for each column, whether higher figures are better; None: none is.
+    """
+    marked = [list(row) for row in rows]
+    for column, direction in enumerate(higher):
+        known = [
+            (cell.mean, _figure(cell))
+            for row in rows
+            for cell in [row[column]]
+            if cell.mean is not None and not cell.few and direction is not None
+        ]
+        best = (max if direction else min)(known, default=(None, ""))[1]
+        for row in marked if len(known) > 1 else []:
+            row[column] = replace(row[column], best=_figure(row[column]) == best and not row[column].few)
+    return marked
+
+
+def _figure(cell: Cell) -> str:
+    """The figure as it is shown, without its deviation."""
+    return cell.own.partition(" ")[0]
 
 
 OPEN = r"\d[\d,]*-"

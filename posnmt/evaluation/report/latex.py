@@ -28,6 +28,8 @@ _OTHER = r"\posnmtletter"
 _DEFINE_OTHER = rf"\providecommand{{{_OTHER}}}[2]{{\ifdefined\Umathcode\char#2\relax\else U+#1\fi\allowbreak}}"
 # Letters of small type that fit in a column of a page; wider tables span both columns.
 COLUMN = 46
+# The same of a page of two columns; wider tables continue in a second tabular below.
+PAGE = 92
 # In letters: the space between two columns of a table, and a letter of the type of intervals.
 GAP, SCRIPT = 1.7, 0.8
 # Names with more characters of LaTeX may be broken into lines.
@@ -118,7 +120,7 @@ class Block:
 
 def _width(text: str) -> float:
     """An estimate of the width of a cell, in letters."""
-    printed = re.sub(r"\\(?:scriptsize|textit|textsuperscript|rlap)\b|[{}$]", "", text)
+    printed = re.sub(r"\\(?:scriptsize|textit|textbf|textsuperscript|rlap)\b|[{}$]", "", text)
     return len(re.sub(r"\\[a-zA-Z]+|\\.", "x", printed)) * (SCRIPT if text.startswith(r"{\scriptsize") else 1)
 
 

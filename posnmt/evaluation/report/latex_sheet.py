@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from posnmt.evaluation.report.grid import Cell, Grid, Row, Sheet, headed
-from posnmt.evaluation.report.latex import Block, escape, table
+from posnmt.evaluation.report.latex import PAGE, Block, escape, table
 from posnmt.evaluation.report.latex import Cell as Heading
 
 # Maximum number of columns of figures; a table with more continues in a second tabular below.
@@ -22,8 +22,10 @@ _SIGNS = {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$",
 
 def to_latex(sheet: Sheet) -> str:
     """The text of a file with a `table` environment, for `\\input`."""
-    blocks = [_block(part, sheet) for grid in sheet.grids for part in _cut(_numbered(grid))]
+    blocks = [block for grid in sheet.grids for block in _blocks(_numbered(grid), sheet)]
     sentences = [f"{sheet.caption.rstrip('.')}."]
+    if sheet.best:
+        sentences.append("In bold: the best of each column.")
     if any(cell.published for cell in sheet.cells):
         sentences.append("In brackets: as published.")
     if sheet.unseen:
@@ -35,6 +37,16 @@ def to_latex(sheet: Sheet) -> str:
     return table(blocks, _text(" ".join(sentences)), sheet.name)
 
 
+def _blocks(grid: Grid, sheet: Sheet) -> list[Block]:
+    """The tabulars of a grid, with so few columns that each fits a page."""
+    most = MOST_MARKS if grid.matrix else MOST_COLUMNS
+    while True:
+        blocks = [_block(part, sheet) for part in _cut(grid, most)]
+        if most == 1 or max(block.width() for block in blocks) <= PAGE:
+            return blocks
+        most -= 1
+
+
 def _block(grid: Grid, sheet: Sheet) -> Block:
     """One tabular; its title and its subheadings are rows of their own."""
     heading = []
@@ -44,7 +56,10 @@ def _block(grid: Grid, sheet: Sheet) -> Block:
             heading.append([Heading(""), *(Heading(_text(about), span) for _, about, span in grid.groups)])
     heading.append([Heading(_text(grid.corner)), *(Heading(_text(headed(head.title))) for head in grid.heads)])
     if not grid.groups and any(head.about for head in grid.heads):
-        heading.append([Heading(""), *(Heading(_text(head.about)) for head in grid.heads)])
+        abouts = [head.about for head in grid.heads]
+        counted = all(about.startswith("n = ") for about in abouts)  # the sign stands once, so that columns are narrow
+        words = [about.removeprefix("n = ") for about in abouts] if counted else abouts
+        heading.append([Heading("n" if counted else ""), *(Heading(_text(text)) for text in words)])
     empty = [""] * len(grid.heads)
     rows = [[rf"\textit{{{_text(grid.title)}}}", *empty]] if grid.title else []
     for row in grid.rows:
@@ -70,7 +85,8 @@ def _lines(row: Row, grid: Grid, sheet: Sheet) -> Iterator[list[str]]:
 def _own(cell: Cell, grid: Grid, sheet: Sheet) -> str:
     """Our figure with sign, spread, ratio and the letter of its footnote."""
     own = MARKS.get(cell.own) or _text(cell.own)
-    text = rf"\textit{{{own}}}" if cell.training == "unseen" else own
+    text = rf"\textbf{{{own}}}" if cell.best else own
+    text = rf"\textit{{{text}}}" if cell.training == "unseen" else text
     text = f"({text})" if cell.few else text
     smalls = [cell.spread if cell.low is None and not grid.matrix else "", cell.ratio and f"({cell.ratio})"]
     beside = "".join(f" {_small(small)}" for small in smalls if small)
@@ -111,9 +127,8 @@ def _numbered(grid: Grid) -> Grid:
     return replace(grid, heads=heads, rows=rows)
 
 
-def _cut(grid: Grid) -> Iterator[Grid]:
-    """Split a grid into parts of similar width that fit a page; columns of one group stay together."""
-    most = MOST_MARKS if grid.matrix else MOST_COLUMNS
+def _cut(grid: Grid, most: int) -> Iterator[Grid]:
+    """Split a grid into parts of similar width with at most so many columns; columns of one group stay together."""
     widths = [span for _, _, span in grid.groups] or [1] * len(grid.heads)
     fair = -(-len(grid.heads) // -(-len(grid.heads) // most))
     fair += -fair % max(widths)

@@ -12,7 +12,7 @@ from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.seeds import spread
 from posnmt.evaluation.report.charts import Chart, Line, lines_of
 from posnmt.evaluation.report.completeness import omitted_sentences
-from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, with_best
 from posnmt.evaluation.report.measures import higher_is_better, measures_of, metrics_of, presentations
 from posnmt.evaluation.report.significance import agreed, levels, significance_sheets
 from posnmt.evaluation.report.words import words_sheet
@@ -49,14 +49,16 @@ def ranked(results: dict[str, Any]) -> list[Line]:
 def overall(results: dict[str, Any]) -> Sheet:
     """A row for each system, the best first, with intervals or the spread over seeds, and marks against the first."""
     baseline, measures = lines_of(results)[0], measures_of(results)
-    rows = []
-    for line in ranked(results):
+    lines, scores, names = ranked(results), [], []
+    for line in lines:
         cells = []
         for measure in measures:
             mark = agreed(results, measure, SIGNS_BY, line.outputs, baseline.outputs) if line != baseline else None
             cells.append(replace(_score(results, line, measure), sign="" if mark in (None, "~") else mark))
-        name = line.name if len(line.outputs) == 1 else f"{isolated(line.name)} ({len(line.outputs)} seeds)"
-        rows.append(Row(name, cells, series=line.number))
+        scores.append(cells)
+        names.append(line.name if len(line.outputs) == 1 else f"{isolated(line.name)} ({len(line.outputs)} seeds)")
+    marked = with_best(scores, [higher_is_better(measure, results) for measure in measures])
+    rows = [Row(name, cells, series=line.number) for name, cells, line in zip(names, marked, lines, strict=True)]
     samples, n = results["settings"]["samples"], sum(each["n"] for each in results["bins"])
     legend = (
         [f"Below each score its 95 % interval, from {samples:,} bootstrap samples of the sentences."] if samples else []

@@ -1,9 +1,11 @@
 """The CSV and LaTeX files: every figure of the results, and tables that LaTeX reads whatever systems are called."""
 
 import csv
+import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.report.grid import Cell as GridCell
-from posnmt.evaluation.report.grid import Grid, Head, Row, Sheet, dashed
+from posnmt.evaluation.report.grid import Grid, Head, Row, Sheet, dashed, with_best
 from posnmt.evaluation.report.latex import Block, Cell, escape, table
 from posnmt.evaluation.report.latex_sheet import to_latex
 from tests.support.report_case import analysed, everything, noisy, sentences, without_figures
@@ -275,7 +277,7 @@ def test_the_overall_table_has_the_scores_and_marks_against_the_first_output(who
     against = {mark for row in marks[2:4] for mark in row[:2]}
     assert (r"\textsuperscript{$<$}" in by_name["b (2 seeds)"][0]) == (against <= {"<", "<<"} and against != {"<<"})
     of_seeds = results["seeds"]["systems"][0]["overall"]["bleu"]
-    assert by_name["a (2 seeds)"][0] == rf"{of_seeds['mean']:.1f} $\pm$ {of_seeds['deviation']:.1f}"
+    assert by_name["a (2 seeds)"][0] == rf"\textbf{{{of_seeds['mean']:.1f} $\pm$ {of_seeds['deviation']:.1f}}}"
 
 
 def test_by_length_stands_as_in_rosendahl_et_al(whole):
@@ -314,7 +316,7 @@ def test_seeds_and_swaps(whole):
 def test_a_table_too_wide_goes_on_below(hard):
     blocks = checked((hard / "tables/bleu-by-length.tex").read_text())
     assert len(blocks) > 1
-    assert {tuple(row[0] for row in rows) for rows in blocks} == {("BLEU", "", *map(escape, NAMES))}
+    assert {tuple(row[0] for row in rows) for rows in blocks} == {("BLEU", "n", *map(escape, NAMES))}
 
 
 def test_differences_have_every_pair_bin_and_measure(whole):
@@ -367,3 +369,53 @@ def test_latex_reads_all_tables(hard, whole, tmp_path):
     command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_the_best_figures_of_each_column_are_marked_also_where_they_are_shown_alike():
+    draw = random.Random(2)
+    for _ in range(100):
+        higher = [draw.choice([True, False, None]) for _ in range(4)]
+        rows = [
+            [
+                GridCell() if draw.random() < 0.2 else GridCell(f"{mean:.1f} ± 0.1", mean=mean, few=draw.random() < 0.2)
+                for mean in (draw.choice([1.02, 1.04, 0.9, 1.2]) for _ in higher)
+            ]
+            for _ in range(3)
+        ]
+        for column, direction in enumerate(higher):
+            cells = [row[column] for row in rows]
+            compared = [round(cell.mean, 1) for cell in cells if cell.mean is not None and not cell.few]
+            best = None if direction is None or len(compared) < 2 else (max if direction else min)(compared)
+            expected = [
+                best is not None and cell.mean is not None and not cell.few and round(cell.mean, 1) == best
+                for cell in cells
+            ]
+            assert [row[column].best for row in with_best(rows, higher)] == expected
+    sheet = Sheet("s", "t", "c", [Grid([Head("BLEU")], [Row("a", [GridCell("3.0", mean=3.0, best=True)])])])
+    assert r"a & \textbf{3.0} \\" in to_latex(sheet)
+    assert "In bold" in to_latex(sheet)
+
+
+def test_the_best_score_of_each_metric_is_bold_and_lengths_have_none(whole):
+    folder, results = whole
+    text = (folder / "tables" / "overall.tex").read_text(encoding="ascii")
+    means = {each["name"]: each["overall"] for each in results["seeds"]["systems"]}
+    means["c"] = {name: {"mean": results["systems"][4]["overall"][name]} for name in ("bleu", "ter")}
+    best = [
+        f"{choose(each[name]['mean'] for each in means.values()):.1f}" for name, choose in (("bleu", max), ("ter", min))
+    ]
+    found = re.findall(r"\\textbf\{([0-9.]+)", text)
+    assert found == best
+
+
+def test_a_table_continues_below_where_it_is_wider_than_a_page():
+    ends = {"spread": "−100.00 to +100.00", "low": -100.0, "high": 100.0}
+    heads = [Head(str(number), about="n = 1,000") for number in range(9)]
+    grid = Grid(heads, [Row("a system", [GridCell("1.00", mean=1.0, **ends) for _ in heads])])
+    wide, narrow = (
+        to_latex(Sheet("s", "t", "c", [each]))
+        for each in (grid, replace(grid, rows=[Row("a system", [GridCell("1.00", mean=1.0) for _ in heads])]))
+    )
+    assert (wide.count(r"\begin{tabular}"), narrow.count(r"\begin{tabular}")) == (3, 1)
+    assert wide.count("100.00 to") == len(heads)
+    assert r"n & 1,000 & 1,000" in narrow
