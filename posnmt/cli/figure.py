@@ -61,6 +61,7 @@ class Formats(click.ParamType):
 @option(
     "--kind",
     type=click.Choice(KINDS),
+    metavar="KIND",
     default="length",
     show_default=True,
     help="what is drawn: a measure by source length; its difference from the first system; the lengths of outputs;"
@@ -116,13 +117,14 @@ def figure(
     formats: tuple[str, ...],
     out: Path | None,
 ) -> None:
-    """Draw a figure for a paper or a thesis from results that are already there. Prints the paths and the caption.
+    """Draw a figure for print from an analysis or a study.
 
-    FOLDER is what `posnmt analyse`, `posnmt score --by-position` or `posnmt study` wrote, a published copy of a study,
+    Prints the paths and the caption. FOLDER is what `posnmt analyse`, `posnmt score --by-position` or `posnmt
+    study` wrote, a published copy of a study,
     or the table likelihood.csv. Words have the size of a footnote, whatever the width. Existing files are replaced.
 
     \b
-    Example: posnmt figure analysis --kind length --width 5.5in --font serif --out figures/length
+    Example: posnmt figure analysis --kind length --width 5.5in --out length
     """
     requires("analyse")
     with loading():

@@ -30,6 +30,7 @@ COMMANDS = {
     "translate": "posnmt.cli.translate:translate",
     "prepare": "posnmt.cli.main:prepare",
     "data": "posnmt.cli.data:data",
+    "compare": "posnmt.cli.compare:compare",
     "analyse": "posnmt.cli.analyse:analyse",
     "score": "posnmt.cli.translate:score",
     "figure": "posnmt.cli.figure:figure",

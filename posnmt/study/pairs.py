@@ -76,7 +76,7 @@ def findings(decisions: Decisions, rules: Rules) -> list[str]:
     if not every:
         return []
     found = [_found(decision, rules) for decision in every if decision.word != "undecided"]
-    left = [_left(decision, rules) for decision in every if decision.word == "undecided"]
+    left = _left([decision for decision in every if decision.word == "undecided"], rules)
     number = f"{len(every)} comparisons" if len(every) > 1 else "1 comparison"
     return [
         f"Found: {_listed(found)}. The intervals are corrected for {number}."
@@ -94,10 +94,13 @@ def _found(decision: Decision, rules: Rules) -> str:
     return f"{_asked(comparison, rules)} ({_figures(decision, rules, 1 if is_first else -1)})"
 
 
-def _left(decision: Decision, rules: Rules) -> str:
-    """An undecided comparison, with what it would take."""
-    reason = f"{_figures(decision, rules)}; {decision.takes}" if decision.takes else decision.why
-    return f"whether {decision.asked} ({reason})"
+def _left(decisions: Sequence[Decision], rules: Rules) -> list[str]:
+    """Undecided comparisons, with what it would take; those without an interval stand together by their reason."""
+    asked_of: dict[str, list[str]] = {}
+    for decision in decisions:
+        reason = f"{_figures(decision, rules)}; {decision.takes}" if decision.takes else decision.why
+        asked_of.setdefault(reason, []).append(f"whether {decision.asked}")
+    return [f"{', and '.join(asked)} ({reason})" for reason, asked in asked_of.items()]
 
 
 def _figures(decision: Decision, rules: Rules, sign: int = 1) -> str:
@@ -111,6 +114,6 @@ def _asked(comparison: Comparison, rules: Rules) -> str:
 
 
 def _listed(items: Sequence[str]) -> str:
-    """Some of the items, and how many more there are."""
+    """The first items, and how many more there are."""
     more = len(items) - MOST
     return "; ".join([*items[:MOST], *([f"and {more} more, which the report lists"] if more > 0 else [])])

@@ -59,7 +59,7 @@ def test_a_training_that_is_made_again_for_its_weights_goes_on_after_a_stop(stud
 def test_a_training_that_was_begun_here_is_taken_over_if_nothing_needs_its_weights(tmp_path: Path) -> None:
     """The copy has its translations as well, and the recipe compares no speeds."""
     runs = [{"systems": ["transformer"], "trainings": ["all"], "tests": ["test"], "seeds": 1}]
-    recipe = {"like": "choose", "recipe": "mine", "recommend": None, "runs": runs}
+    recipe = {"like": "choose", "except": ["recommend", "likelihoods"], "recipe": "mine", "runs": runs}
     study_plan = plan(load(written(tmp_path, recipe)), "smoke", None)
     graph, (run,) = Graph(study_plan.steps.values(), KINDS), study_plan.runs
     copy = copy_of(study_plan, tmp_path / "copy", test=graph.key(run.translations["test"]))

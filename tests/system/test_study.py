@@ -490,7 +490,8 @@ def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:
     assert "has no scale 'paper'" in told
     _, told = run("study", "status", "--out", tmp_path / "nowhere", status=2)
     assert "no study was run here" in told
-    _, told = run("study", "run", "choose", "--scale", "small", "--data", tmp_path, "--out", tmp_path / "new", status=2)
+    words = ("study", "run", "rosendahl2019-zhen", "--scale", "small", "--data", tmp_path, "--out", tmp_path / "new")
+    _, told = run(*words, status=2)
     assert told.count("error: ") == 6
 
 

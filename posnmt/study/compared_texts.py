@@ -1,0 +1,208 @@
+"""The texts of a comparison: training under a cap, and a test of sentences of trained lengths and of longer ones.
+
+Legend: N training pairs, T test pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.base.errors import UserError
+from posnmt.config.schema import Config
+from posnmt.config.yaml import merge
+from posnmt.data.corpus import Pair
+from posnmt.data.store import Store
+from posnmt.data.text import TextPipeline
+from posnmt.run.defaults import Settings
+from posnmt.study import held_out
+from posnmt.training.choose import Written, for_preparing, prepared
+
+Say = Callable[[str], None]
+Lengths = NDArray[np.int64]
+KEPT = 0.75
+"""The share of training pairs that the cap keeps at least, if none is named."""
+DEV, TEST = 500, 2000
+"""Pairs that are held out of a large corpus."""
+SHARES = (0.1, 0.2)
+"""The most of the corpus that the test takes; the second where the first has too few longer sentences."""
+FEWEST_LONGER = 100
+"""Test sentences that must be longer: the likelihood of references decides nothing on fewer."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What texts are made of.
+
+    Attributes:
+        pairs: the corpus.
+        dev, test: pairs of their own; None: held out of the corpus.
+        languages: codes of source and target; None: by the text.
+        cap: longest training sentence, in subwords; None: chosen.
+        settings: of the configuration.
+    """
+
+    pairs: Sequence[Pair]
+    dev: Sequence[Pair] | None
+    test: Sequence[Pair] | None
+    languages: tuple[str | None, str | None]
+    cap: int | None
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts, and their lengths in subwords.
+
+    Attributes:
+        training, dev, test: pairs; dev has none that are longer than the cap.
+        left_out: what was held out for the test, and is not in it.
+        languages: codes.
+        config: with the settings that the text needs.
+        chosen: the settings of it that were chosen.
+        cap: longest training sentence on either side.
+        lengths: `[N, 2]` of the training pairs of at most the cap, source and target.
+        dev_tokens: targets of dev.
+        test_lengths: `[T, 2]`.
+    """
+
+    training: Sequence[Pair]
+    dev: Sequence[Pair]
+    test: Sequence[Pair]
+    left_out: held_out.Usable
+    languages: tuple[str, str]
+    config: Config
+    chosen: Settings
+    cap: int
+    lengths: Lengths
+    dev_tokens: int
+    test_lengths: Lengths
+
+    @property
+    def longest(self) -> int:
+        """The longest source that is trained on."""
+        return int(self.lengths[:, 0].max())
+
+    @property
+    def longer(self) -> int:
+        """The test sentences that are longer."""
+        return int((self.test_lengths[:, 0] > self.longest).sum())
+
+    @property
+    def tokens(self) -> float:
+        """The mean length of a training pair on its longer side, with the end symbol."""
+        return float(self.lengths.max(axis=1).mean()) + 1
+
+    def write(self, folder: Path) -> None:
+        """Write all texts; the test with its documents."""
+        folder.mkdir(parents=True, exist_ok=True)
+        held_out.write(self.training, folder, "train", self.languages)
+        held_out.write(self.dev, folder, "dev", self.languages)
+        held_out.write(self.test, folder, "test", self.languages, documents=True)
+
+
+def make(corpora: Corpora, say: Say) -> Texts:
+    """The texts of a comparison. The test is larger where it would have too few longer sentences.
+
+    Raises:
+        UserError: the test has too few longer sentences even so; the text is faulty or too small.
+    """
+    for share in SHARES:
+        texts = _made(corpora, share, say)
+        if texts.longer >= FEWEST_LONGER or corpora.test is not None:
+            break
+    if texts.longer < FEWEST_LONGER:
+        several = (
+            f" ({texts.left_out.several:,} lines of several sentences are left out)" if texts.left_out.several else ""
+        )
+        what = (
+            f"the test has {texts.longer:,} sentences of more than {texts.longest} subwords, the longest source of "
+            f"training, and a comparison on longer sentences needs {FEWEST_LONGER}{several}"
+        )
+        raise UserError(what, "--cap", "name a lower cap, a test with longer sentences (--test), or a larger corpus")
+    return texts
+
+
+def _made(corpora: Corpora, share: float, say: Say) -> Texts:
+    """The texts with a test of at most this share of the corpus."""
+    size = len(corpora.pairs)
+    wanted = min(TEST, int(share * size)), max(1, min(DEV, size // 20))
+    test, dev, training = held_out.hold_out(
+        corpora.pairs,
+        *(count if given is None else 0 for count, given in zip(wanted, (corpora.test, corpora.dev), strict=True)),
+    )
+    dev, test = (held if given is None else list(given) for held, given in ((dev, corpora.dev), (test, corpora.test)))
+    say(f"learning subwords from {len(training):,} pairs")
+    with tempfile.TemporaryDirectory() as work:
+        completed, store = _prepared(corpora, training, dev, Path(work))
+        text, lengths = store.text, _lengths_of(store)
+    if (cap := corpora.cap) is None:
+        cap = _usual(lengths, sum(not pair.blank for pair in training))
+    kept = lengths[lengths.max(axis=1) <= cap]
+    if not len(kept):
+        raise UserError(f"no pair has at most {cap} subwords on either side", "--cap", "name a higher cap")
+    config = completed.config
+    languages = config.data.source_language, config.data.target_language
+    if languages[0] is None or languages[1] is None:
+        side = "source" if languages[0] is None else "target"
+        raise UserError(f"the language of the {side} is not known", f"--{side}-language", "name its code, such as en")
+    of_dev = encoded(text, dev)
+    short = (of_dev.max(axis=1) <= cap) & (of_dev.min(axis=1) > 0)
+    if not short.any():
+        raise UserError(
+            f"no dev pair has at most {cap} subwords on either side", "--cap", "name a higher cap, or --dev"
+        )
+    left_out = held_out.usable(test, training, languages[0])
+    return Texts(
+        training, [pair for pair, is_short in zip(dev, short, strict=True) if is_short], left_out.pairs, left_out,
+        (languages[0], languages[1]), config, completed.chosen, cap, kept, int(of_dev[short, 1].sum()),
+        encoded(text, left_out.pairs),
+    )  # fmt: skip
+
+
+def _prepared(corpora: Corpora, training: Sequence[Pair], dev: Sequence[Pair], work: Path) -> Any:
+    """The settings for the text, and its store in a folder."""
+    for name, pairs in (("train", training), ("dev", dev)):
+        held_out.write(pairs, work, name, ("source", "target"))
+    data: dict[str, Any] = {
+        name: {side: str(work / f"{name}.{side}") for side in ("source", "target")} for name in ("train", "dev")
+    }
+    codes = zip(("source_language", "target_language"), corpora.languages, strict=True)
+    data |= {"accept": ["empty", "crlf"], **{name: code for name, code in codes if code is not None}}
+    written = Written.from_settings(merge({"data": data}, dict(corpora.settings)))
+    return prepared(for_preparing(written, _unheard), _unheard, work / "stores")
+
+
+def _unheard(message: str) -> None:
+    """Take a line of progress, and show it nowhere."""
+
+
+def _lengths_of(store: Store) -> Lengths:
+    """`[N, 2]` the lengths of the training pairs of a store."""
+    split = store.split("train")
+    return np.stack([split.source_lengths, split.target_lengths], axis=1).astype(np.int64)
+
+
+def encoded(text: TextPipeline, pairs: Sequence[Pair]) -> Lengths:
+    """`[P, 2]` the lengths of P pairs in subwords."""
+    sides = (
+        [len(row) for row in side.encode(lines)]
+        for side, lines in (
+            (text.source, [pair.source for pair in pairs]),
+            (text.target, [pair.target for pair in pairs]),
+        )
+    )
+    return np.array(list(zip(*sides, strict=True)), dtype=np.int64).reshape(-1, 2)
+
+
+def _usual(lengths: Lengths, pairs: int) -> int:
+    """The smallest cap that keeps the share `KEPT` of so many pairs, of which the longest may lack a length."""
+    longer_sides = np.sort(lengths.max(axis=1))
+    return int(longer_sides[min(len(longer_sides), math.ceil(KEPT * pairs)) - 1])
