@@ -40,7 +40,7 @@ PATH = click.Path(path_type=Path)
 @option(
     "--cap",
     type=click.IntRange(min=1),
-    help="longest training sentence on either side, in subwords; default: one that keeps three quarters of the pairs",
+    help="longest training sentence on either side, in subwords; default: three quarters of single sentences have it",
     heading="Texts",
 )
 @option(
@@ -139,7 +139,9 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
 
     units = "blocks of lines" if plan["blocks"] else "documents"
     yield "corpus", f"{plan['pairs']:,} pairs: {plan['trained']:,} for training, {plan['developed']:,} for dev"
-    chosen = "three quarters of the training pairs are not longer; --cap changes it" if plan["is_chosen"] else "--cap"
+    chosen = (
+        "of pairs of one sentence three quarters are not longer; --cap changes it" if plan["is_chosen"] else "--cap"
+    )
     yield "cap", f"{plan['cap']} subwords on either side ({chosen}): {plan['kept']:,} pairs are trained on"
     lengths = f"{plan['longest'] + 1} to {plan['longest_tested']} subwords"
     test = f"{plan['seen']:,} sentences of trained lengths, and {plan['longer']:,} longer ones ({lengths})"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, raise_all
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.data.corpus import Pair
@@ -28,11 +28,13 @@ from posnmt.training.choose import Written, for_preparing, prepared
 Say = Callable[[str], None]
 Lengths = NDArray[np.int64]
 KEPT = 0.75
-"""The share of training pairs that the cap keeps at least, if none is named."""
+"""The share of training pairs of one sentence that a cap keeps at least, if none is named."""
+SAMPLE = 10_000
+"""Training pairs, evenly spaced, by whose lengths the cap is chosen."""
 DEV, TEST = 500, 2000
 """Pairs that are held out of a large corpus."""
-SHARES = (0.1, 0.2)
-"""The most of the corpus that the test takes; the second where the first has too few longer sentences."""
+SIZES = ((1, 0.1), (2, 0.2), (4, 0.2))
+"""Of tests that are tried until one has enough longer sentences: multiples of `TEST`, and the most of the corpus."""
 FEWEST_LONGER = 100
 """Test sentences that must be longer: the likelihood of references decides nothing on fewer."""
 
@@ -114,26 +116,24 @@ def make(corpora: Corpora, say: Say) -> Texts:
     Raises:
         UserError: the test has too few longer sentences even so; the text is faulty or too small.
     """
-    for share in SHARES:
-        texts = _made(corpora, share, say)
+    for times, share in SIZES:
+        texts = _made(corpora, min(times * TEST, int(share * len(corpora.pairs))), say)
         if texts.longer >= FEWEST_LONGER or corpora.test is not None:
             break
     if texts.longer < FEWEST_LONGER:
-        several = (
-            f" ({texts.left_out.several:,} lines of several sentences are left out)" if texts.left_out.several else ""
-        )
+        several = texts.left_out.several
+        out = f", once {several:,} lines of several sentences are left out" if several else ""
         what = (
-            f"the test has {texts.longer:,} sentences of more than {texts.longest} subwords, the longest source of "
-            f"training, and a comparison on longer sentences needs {FEWEST_LONGER}{several}"
+            f"a comparison on longer sentences needs {FEWEST_LONGER}, and the test has {texts.longer:,} of more than "
+            f"{texts.longest} subwords, the longest source of training{out}"
         )
         raise UserError(what, "--cap", "name a lower cap, a test with longer sentences (--test), or a larger corpus")
     return texts
 
 
-def _made(corpora: Corpora, share: float, say: Say) -> Texts:
-    """The texts with a test of at most this share of the corpus."""
-    size = len(corpora.pairs)
-    wanted = min(TEST, int(share * size)), max(1, min(DEV, size // 20))
+def _made(corpora: Corpora, tested: int, say: Say) -> Texts:
+    """The texts, with a test of so many pairs."""
+    wanted = tested, max(1, min(DEV, len(corpora.pairs) // 20))
     test, dev, training = held_out.hold_out(
         corpora.pairs,
         *(count if given is None else 0 for count, given in zip(wanted, (corpora.test, corpora.dev), strict=True)),
@@ -143,16 +143,12 @@ def _made(corpora: Corpora, share: float, say: Say) -> Texts:
     with tempfile.TemporaryDirectory() as work:
         completed, store = _prepared(corpora, training, dev, Path(work))
         text, lengths = store.text, _lengths_of(store)
-    if (cap := corpora.cap) is None:
-        cap = _usual(lengths, sum(not pair.blank for pair in training))
+    config = completed.config
+    languages = _languages(corpora, completed.chosen)
+    cap = usual_cap(training, text, languages[0]) if corpora.cap is None else corpora.cap
     kept = lengths[lengths.max(axis=1) <= cap]
     if not len(kept):
         raise UserError(f"no pair has at most {cap} subwords on either side", "--cap", "name a higher cap")
-    config = completed.config
-    languages = config.data.source_language, config.data.target_language
-    if languages[0] is None or languages[1] is None:
-        side = "source" if languages[0] is None else "target"
-        raise UserError(f"the language of the {side} is not known", f"--{side}-language", "name its code, such as en")
     of_dev = encoded(text, dev)
     short = (of_dev.max(axis=1) <= cap) & (of_dev.min(axis=1) > 0)
     if not short.any():
@@ -162,9 +158,26 @@ def _made(corpora: Corpora, share: float, say: Say) -> Texts:
     left_out = held_out.usable(test, training, languages[0])
     return Texts(
         training, [pair for pair, is_short in zip(dev, short, strict=True) if is_short], left_out.pairs, left_out,
-        (languages[0], languages[1]), config, completed.chosen, cap, kept, int(of_dev[short, 1].sum()),
+        languages, config, completed.chosen, cap, kept, int(of_dev[short, 1].sum()),
         encoded(text, left_out.pairs),
     )  # fmt: skip
+
+
+def _languages(corpora: Corpora, chosen: Settings) -> tuple[str, str]:
+    """The language codes: those that are given, or those that the text shows.
+
+    Raises:
+        UserError: one is not known.
+    """
+    known = {
+        side: code or chosen.get(f"data.{side}_language")
+        for side, code in zip(("source", "target"), corpora.languages, strict=True)
+    }
+    raise_all([
+        UserError(f"the language of the {side} is not known", f"--{side}-language", "name its code, such as en")
+        for side, code in known.items() if code is None
+    ])  # fmt: skip
+    return str(known["source"]), str(known["target"])
 
 
 def _prepared(corpora: Corpora, training: Sequence[Pair], dev: Sequence[Pair], work: Path) -> Any:
@@ -202,7 +215,12 @@ def encoded(text: TextPipeline, pairs: Sequence[Pair]) -> Lengths:
     return np.array(list(zip(*sides, strict=True)), dtype=np.int64).reshape(-1, 2)
 
 
-def _usual(lengths: Lengths, pairs: int) -> int:
-    """The smallest cap that keeps the share `KEPT` of so many pairs, of which the longest may lack a length."""
-    longer_sides = np.sort(lengths.max(axis=1))
-    return int(longer_sides[min(len(longer_sides), math.ceil(KEPT * pairs)) - 1])
+def usual_cap(training: Sequence[Pair], text: TextPipeline, language: str) -> int:
+    """The smallest cap that keeps the share `KEPT` of the pairs of one sentence, by the longer side."""
+    places = np.linspace(0, len(training) - 1, min(SAMPLE, len(training))).round().astype(int)
+    single = held_out.usable([training[place] for place in places], [], language).pairs
+    if not single:
+        what = "no line of the corpus is one sentence, and lines of several say nothing of length"
+        raise UserError(what, "SOURCE", "give a text with a sentence a line, or name a --cap and a --test")
+    longer_sides = np.sort(encoded(text, single).max(axis=1))
+    return int(longer_sides[math.ceil(KEPT * len(longer_sides)) - 1])

@@ -5,6 +5,7 @@ All that is chosen is written to the recipe, so that everything after this is a 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -332,7 +333,8 @@ def _updates(request: Request, steps: int | None, paces: Sequence[hours.Pace], m
     fewest = steps or min(FEWEST_UPDATES, most)
     if limit is not None and (updates < fewest or needed(updates) > limit):
         what = f"{limit:g} hours are too few for {fewest:,} updates of each of {count} trainings"
-        raise UserError(what, "--hours", f"give it {needed(fewest):.2g} hours, or compare fewer systems or seeds")
+        enough = math.ceil(20 * needed(fewest)) / 20
+        raise UserError(what, "--hours", f"give it {enough:g} hours, or compare fewer systems or seeds")
     return updates, spent(updates)
 
 

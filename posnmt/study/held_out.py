@@ -81,10 +81,9 @@ def hold_out(pairs: Sequence[Pair], *wanted: int) -> list[list[Pair]]:
         parts.append(sorted(part))
     rest = sorted(pair for name in order for pair in of_document[name])
     if 2 * len(rest) < len(pairs):
-        what = f"the corpus has {len(of_document):,} documents, and only {len(rest):,} of {len(pairs):,} pairs are left"
-        raise UserError(
-            f"{what} for training once dev and test are held out", None, "name --dev and --test, or a larger corpus"
-        )
+        left = f"{len(rest):,} of {len(pairs):,} pairs would be left to train on"
+        what = f"the corpus has {len(of_document):,} documents or blocks of lines, and {left}"
+        raise UserError(what, None, "name --dev and --test, or a larger corpus")
     return [*parts, rest]
 
 

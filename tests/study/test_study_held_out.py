@@ -30,7 +30,7 @@ def test_parts_are_whole_documents_and_together_the_corpus(wanted):
 
 
 def test_documents_that_are_too_large_are_refused():
-    with pytest.raises(UserError, match="only 10 of 110 pairs are left for training"):
+    with pytest.raises(UserError, match="10 of 110 pairs would be left"):
         hold_out(pairs(100, 10), 5, 0)
 
 
