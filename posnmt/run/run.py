@@ -299,11 +299,11 @@ def _no_run(folder: Path) -> UserError:
     if not folder.exists():
         return UserError("no such run folder", folder, "name a folder made by `posnmt train`")
     if not folder.is_dir():
-        return UserError("is a file, not a run folder", folder, "name a folder made by `posnmt train`")
+        return UserError("this is a file, not a run folder", folder, "name a folder made by `posnmt train`")
     if LOCK in (path.name for path in folder.iterdir()) and is_unfinished(folder):
         what = "the run in this folder has no config.yaml yet: it was stopped before its first update, or is starting"
         return UserError(what, folder, "repeat the `posnmt train` command that began it")
-    what = f"is not a run folder: it has no config.yaml (a run has {PARTS})"
+    what = f"this is not a run folder, which has {PARTS}"
     runs = sorted(str(path.parent) for path in folder.glob("*/config.yaml"))
     inside = ", ".join(runs[:MOST_NAMED]) + ", …" * (len(runs) > MOST_NAMED)
     return UserError(what, folder, f"name a run in it: {inside}" if runs else "name a folder made by `posnmt train`")

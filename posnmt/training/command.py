@@ -10,6 +10,7 @@ from typing import Any
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
+from posnmt.config.yaml import override
 from posnmt.run.options import SETS, TrainOptions
 from posnmt.run.run import Run, is_unfinished, refuse_existing
 from posnmt.training.choose import Written, for_resuming, for_training
@@ -60,6 +61,8 @@ def _written(request: TrainRequest) -> Written | None:
     """
     config, options = request.config, {name: value for name, value in request.options.items() if value is not None}
     files = {"source", "target"} & set(options)
+    for setting in request.settings:
+        override({}, setting)  # a fault of one is clearer than those that follow from it
     settings = (*_as_settings(options, config is not None), *request.settings)
     if config is not None and files:
         place = config if isinstance(config, Path) else None

@@ -170,7 +170,7 @@ def test_a_folder_that_is_no_run_is_said_to_be_none(config, tmp_path, command):
     (tmp_path / "runs" / "mine").mkdir(parents=True)
     (tmp_path / "runs" / "mine" / "config.yaml").write_text("x")
     facts = {
-        "folder": "is not a run folder: it has no config.yaml (a run has config.yaml, record.json, text/",
+        "folder": "this is not a run folder, which has config.yaml, record.json, text/ and model.safetensors",
         "file": "is a file, not a run folder",
         "absent": "no such run folder",
         "starting": "stopped before its first update",
@@ -191,3 +191,11 @@ def test_a_new_run_in_what_is_no_run_is_not_told_to_resume(config, tmp_path, nam
         (tmp_path / place).write_text("x")
     [error] = refused("train", config, "--out", tmp_path / name)
     assert error == f"error: {what} is here already, and is not overwritten ({tmp_path / name}); choose another --out"
+
+
+def test_a_setting_without_its_value_is_the_first_fault():
+    """`--set train.steps 100` leaves 100 over, which would be taken for a configuration."""
+    [error] = refused("train", "--source", "a", "--target", "b", "--set", "train.steps", "100")
+    assert error == (
+        "error: a setting is written key.key=value; got 'train.steps' (--set); for example train.steps=1000"
+    )

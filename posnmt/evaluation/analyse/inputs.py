@@ -52,7 +52,8 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
         name, sign, path = pair.partition("=")
         name = name.strip()
         if not (name and sign and path):
-            faults.append(UserError(f"an output is written NAME=FILE; got {quoted(pair)}", "--output"))
+            what, todo = f"an output is written NAME=FILE; got {quoted(pair)}", "for example mine=test.out"
+            faults.append(UserError(what, "--output", todo))
         elif (fault := name_fault(name)) is not None:
             faults.append(fault)
         elif name in outputs:
