@@ -107,8 +107,8 @@ def findings(groups: Sequence[Mapping[str, Any]], effects: LengthEffects) -> Ite
         place = f"{group['sentences']:,} sentences {what} ({group['shortest']} to {group['longest']} subwords)"
         scores = " and ".join(f"{name} {score:.3g}" for name, score in group["scores"].items())
         apart = any(p < CHANCE for p in (group["p"] or {}).values())
-        end = "." if not longer else "; they differ by more than chance." if apart else "; this may be chance."
-        yield f"- BLEU on {place}: {scores}{end}"
+        better = f"; {group['best'][0]} is better by more than chance." if apart else "; that may be chance."
+        yield f"- BLEU on {place}: {scores}{better if longer else '.'}"
     contrast = effects.designs[D1].differences[effects.systems[1]] if D1 in effects.designs else None
     ends = contrast.interval() if contrast and contrast.sign else None
     if contrast and ends:
@@ -176,11 +176,13 @@ def _config(corpus: Path, stores: Path, position: list[dict[str, Any]], updates:
         "subword": {"type": "bpe", "vocabulary": 1000},
         "model": {
             "d_model": 128, "feed_forward": 512, "heads": 4, "tie_embeddings": "all",
+            "embedding_init": "small-normal",
             "encoder": {"layers": 2, "position": position}, "decoder": {"layers": 2, "position": position},
         },
         "train": {
-            "steps": updates, "seed": seed, "batch": 1024, "optimizer": "muon", "learning_rate": 2e-3,
-            "schedule": {"warmup": updates // 5, "cooldown": 0.3}, "evaluate_every": -(-updates // 3), "average": 1,
+            "steps": updates, "seed": seed, "batch": 1024, "optimizer": "muon", "muon_every": 4,
+            "learning_rate": 2e-3, "schedule": {"warmup": updates * 3 // 20, "cooldown": 0.2},
+            "evaluate_every": -(-updates // 3), "average": 1,
         },
         "decode": {"max_ratio": 3.0},
     }  # fmt: skip

@@ -65,7 +65,7 @@ def main() -> None:
 
 @click.command(cls=Command, heading="Translate", context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), help="folder")
-@click.option("--updates", type=click.IntRange(min=1), default=400, help="number of updates of each training")
+@click.option("--updates", type=click.IntRange(min=1), default=560, help="number of updates of each training")
 @click.option("--seed", type=int, default=1, help="seed of the random numbers")
 def demo(out: Path, updates: int, seed: int) -> None:
     """Train and compare two systems, in under 5 minutes on 2 cores.

@@ -16,7 +16,7 @@ from tests.support.losses_case import random_losses
 
 def found(trained=0.5, longer=0.5, beyond=0.0, sentences=400):
     """The findings where the two groups have these p, and b loses so much more beyond the positions of training."""
-    group = {"sentences": 1234, "shortest": 3, "longest": 14, "scores": {"a": 95.66, "b": 97.21}}
+    group = {"sentences": 1234, "shortest": 3, "longest": 14, "scores": {"a": 95.66, "b": 97.21}, "best": ["b"]}
     groups = [{**group, "name": name, "p": {"a": p}} for name, p in (("trained", trained), ("longer", longer))]
     losses = random_losses((("a", (1,)), ("b", (1,))), 40, sentences, seed=3, beyond={"b": beyond})
     return list(findings(groups, length_effects(losses)))
@@ -31,13 +31,15 @@ def test_the_findings_have_the_scores_of_both_groups():
 def test_a_difference_is_named_on_longer_sentences_alone(p, apart):
     trained, longer = found(trained=p, longer=p)
     assert "chance" not in trained
-    assert ("by more than chance" in longer) == apart
+    assert ("b is better by more than chance" in longer) == apart
     assert ("may be chance" in longer) == (not apart)
 
 
 def test_systems_with_the_same_score_do_not_differ():
-    group = {"name": "longer", "sentences": 9, "shortest": 15, "longest": 42, "scores": {"a": 0.0, "b": 0.0}, "p": {}}
-    [line] = findings([group], length_effects(random_losses((("a", (1,)), ("b", (1,))), 40, 40)))
+    group = {"name": "longer", "sentences": 9, "shortest": 15, "longest": 42, "scores": {"a": 0.0, "b": 0.0}}
+    [line] = findings(
+        [{**group, "best": ["a", "b"], "p": {}}], length_effects(random_losses((("a", (1,)), ("b", (1,))), 40, 40))
+    )
     assert "may be chance" in line
 
 
