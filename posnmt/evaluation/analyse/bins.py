@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from posnmt.base.errors import UserError
@@ -21,6 +21,9 @@ MOST_BINS = 200
 FEWEST_SENTENCES = 20
 """Figures of fewer sentences say little about other sentences. With 10, "95 %" bootstrap intervals contain the true
 value 9 times in 10; with 40, their coverage is correct."""
+
+FEWEST_MERGED = 30
+"""Default bins of fewer sentences are joined with their neighbours."""
 
 Mark = Literal["seen", "partly unseen", "unseen"]
 
@@ -94,7 +97,38 @@ def bins_of(
         return bins_from_edges(edges)
     if width is not None:
         return bins_of_width(width, trained)
-    return usual_bins(DEFAULT_CHARACTERS if characters else DEFAULT_WIDTH, trained, int(lengths.max(initial=0)))
+    usual = usual_bins(DEFAULT_CHARACTERS if characters else DEFAULT_WIDTH, trained, int(lengths.max(initial=0)))
+    return merged(usual, lengths, trained)
+
+
+def merged(bins: list[Bin], lengths: np.ndarray, trained: TrainedLengths) -> list[Bin]:
+    """Bins of at least `FEWEST_MERGED` sentences: smaller ones are joined, those at the end with the bin before them.
+
+    Lengths that occur in training are not joined with others, so a bin may stay small where there are few of its kind.
+    If all bins would be one, they stay as they are.
+
+    Args:
+        bins: neighbours, from the shortest.
+        lengths: `[N]` of the sources.
+        trained: the lengths in training.
+    """
+    import numpy as np
+
+    counts = np.bincount(bin_numbers(lengths, bins), minlength=len(bins))
+    joined: list[Bin] = []
+    for _, run in groupby(zip(bins, counts, strict=True), lambda each: mark(each[0], trained)):
+        of_mark: list[tuple[Bin, int]] = []
+        for each, count in run:
+            if of_mark and of_mark[-1][1] < FEWEST_MERGED:
+                last, before = of_mark.pop()
+                of_mark.append((Bin(last.first, each.last), before + count))
+            else:
+                of_mark.append((each, count))
+        if len(of_mark) > 1 and of_mark[-1][1] < FEWEST_MERGED:
+            (last, _), (before, _) = of_mark.pop(), of_mark.pop()
+            of_mark.append((Bin(before.first, last.last), FEWEST_MERGED))
+        joined += [each for each, _ in of_mark]
+    return joined if len(joined) > 1 else bins
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:

@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.bins import (
+    FEWEST_MERGED,
     MOST_BINS,
     Bin,
     TrainedLengths,
     bin_numbers,
     bins_from_edges,
+    bins_of,
     bins_of_width,
     mark,
     mark_of,
+    merged,
     usual_bins,
 )
 
@@ -58,6 +61,41 @@ def test_every_length_is_in_the_bin_that_says_so(width, lengths):
     for length, number in zip(lengths, bin_numbers(np.array(lengths), bins), strict=True):
         chosen = bins[number]
         assert chosen.first <= length <= (length if chosen.last is None else chosen.last)
+
+
+@given(
+    st.lists(st.integers(0, 90).map(lambda number: number**2 // 90), min_size=1, max_size=400),
+    st.one_of(st.none(), st.integers(1, 70)),
+)
+def test_default_bins_of_few_sentences_are_joined_with_others_of_their_kind(lengths, longest):
+    trained, counted = TrainedLengths(longest=longest), np.array(lengths)
+    before = bins_of_width(10, trained)
+    after = merged(before, counted, trained)
+    parts = [[each for each in before if new.first <= each.first <= (new.last or each.first)] for new in after]
+    assert [each for part in parts for each in part] == before
+    assert [(part[0].first, part[-1].last) for part in parts] == [(new.first, new.last) for new in after]
+    counts = np.bincount(bin_numbers(counted, after), minlength=len(after))
+    marks = [{mark(each, trained) for each in part} for part in parts]
+    alone = len(after) == len(before) and all(len(part) == 1 for part in parts)
+    for number, (count, of_part) in enumerate(zip(counts, marks, strict=True)):
+        neighbours = [marks[other] for other in (number - 1, number + 1) if 0 <= other < len(after)]
+        assert alone or count >= FEWEST_MERGED or of_part not in neighbours, "few sentences beside others of their kind"
+        assert alone or len(of_part) == 1
+        smaller = all(
+            np.bincount(bin_numbers(counted, before), minlength=len(before))[before.index(each)] >= FEWEST_MERGED
+            for each in parts[number]
+        )
+        assert len(parts[number]) == 1 or not smaller, "joined without need"
+
+
+def test_bins_that_were_asked_for_and_bins_of_a_small_test_stay():
+    few = np.array([3] * 20 + [15] * 20)
+    assert bins_of(few, UNKNOWN, False, 10, None) == bins_of_width(10, UNKNOWN)
+    assert labels(bins_of(few, UNKNOWN, False, None, [10])) == ["0-9", "10-"]
+    assert bins_of(few, UNKNOWN, False, None, None) == bins_of_width(10, UNKNOWN), "all would be one bin"
+    many = np.array([3] * 30 + [15] * 29 + [25] * 2 + [65])
+    assert labels(bins_of(many, UNKNOWN, False, None, None)) == ["0-9", "10-"]
+    assert labels(bins_of(many, TrainedLengths(longest=29), False, None, None)) == ["0-9", "10-29", "30-"]
 
 
 def test_bins_of_one_length():
