@@ -100,8 +100,9 @@ class Display:
 
     def hide(self) -> None:
         """Remove the progress of work that has ended, until other work is shown."""
-        for place in () if self._bar is None else self._bar.task_ids:
-            self._bar.remove_task(place)
+        if self._bar is not None:
+            for place in self._bar.task_ids:
+                self._bar.remove_task(place)
 
 
 _open: ContextVar[Display | None] = ContextVar("display", default=None)

@@ -123,9 +123,10 @@ def extract(file: Path, pair: str, out: str) -> None:
     if languages[0] == languages[1]:
         raise UserError(f"both languages are {languages[0]}", "--pair", "name two different languages")
     files = [Path(f"{out}.{language}") for language in languages]
-    if not out.parent.is_dir():
-        raise UserError("the folder of the output does not exist", out.parent, "create it, or choose another --out")
-    with changing(out.parent, new=True) as changes:
+    folder = files[0].parent
+    if not folder.is_dir():
+        raise UserError("the folder of the output does not exist", folder, "create it, or choose another --out")
+    with changing(folder, new=True) as changes:
         drafts = [changes.path(path.name) for path in files]
         lines = write_tmx(existing_file(file, "FILE"), languages, drafts, partial(click.echo, err=True))
     click.echo(f"{lines:,} pairs", err=True)

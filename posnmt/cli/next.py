@@ -60,7 +60,7 @@ def _more(run: Run) -> list[str]:
     ended = unit if unit in ("minutes", "steps", "epochs") else "patience"
     if ended == "steps" and train.minutes is not None and "train.steps" in run.record.get("chosen", ()):
         ended = "minutes"  # for which the steps were planned
-    if ended == "minutes":
+    if ended == "minutes" and train.minutes is not None:
         return ["--minutes", f"{2 * train.minutes:g}"]
     return ["--set", f"train.{ended}={2 * getattr(train, ended)}"]
 

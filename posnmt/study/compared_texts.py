@@ -190,7 +190,7 @@ def _prepared(corpora: Corpora, training: Sequence[Pair], dev: Sequence[Pair], w
     codes = zip(("source_language", "target_language"), corpora.languages, strict=True)
     data |= {"accept": ["empty", "crlf"], **{name: code for name, code in codes if code is not None}}
     written = Written.from_settings(merge({"data": data}, dict(corpora.settings)))
-    return prepared(for_preparing(written, _unheard), _unheard, work / "stores")
+    return prepared(for_preparing(written), _unheard, out=work / "stores")
 
 
 def _unheard(message: str) -> None:

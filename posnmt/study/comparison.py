@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from typing_extensions import TypedDict
@@ -35,7 +35,7 @@ from posnmt.study.workflow import runner
 from posnmt.training.choose import Written
 
 Say = Callable[[str], None]
-SCALE = "small"
+SCALE: Final = "small"
 LIKE, NAME = "choose", "compare"
 RECIPE, TEXT, PLAN = "recipe.yaml", "text", "compare.json"
 """In the study's folder: the recipe, the folder of its corpora, and the plan."""
@@ -262,9 +262,8 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
     texts = make(Corpora(pairs, dev, test, (next(codes), next(codes)), request.cap, settings), say)
     config, chosen = _chosen(request, settings, texts)
     recipe = _loaded(_recipe(request, settings, texts, {**chosen, "train.steps": 1}))
-    amounts = hours.Amounts(
-        config.train.batch, texts.dev_tokens, *map(int, texts.test_lengths.sum(axis=0)), len(texts.test)
-    )
+    source, target = map(int, texts.test_lengths.sum(axis=0))
+    amounts = hours.Amounts(config.train.batch, texts.dev_tokens, source, target, len(texts.test))
     paces = []
     for system in request.compared:
         say(f"timing {system}")

@@ -48,9 +48,10 @@ class _Progress(Display):
         """Pass on a message."""
         self._context.say(message)
 
-    def show(self, description: str, fraction: float, state: str) -> None:
+    def show(self, description: str, fraction: float | None, state: str) -> None:
         """Pass on a progress line."""
-        self._context.say(f"{description} {fraction:.0%}  {state}")
+        share = "" if fraction is None else f" {fraction:.0%}"
+        self._context.say(f"{description}{share}  {state}")
 
 
 def _work_folder(context: Context) -> Path:
