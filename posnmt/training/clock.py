@@ -13,7 +13,7 @@ from statistics import median, median_low
 from posnmt.config.schema import Train
 from posnmt.run import defaults
 
-RECENT = 32
+RECENT = 11
 """Updates whose median is the time of the next ones: one that stalls does not count."""
 
 LATEST = 3
@@ -26,7 +26,7 @@ class Clock:
 
     Attributes:
         updates: of each of the newest updates.
-        evaluations: of each of the newest evaluations; the first entry may have been measured before the run.
+        evaluations: of each of the newest evaluations; before the first, what was measured before the run.
         evaluating: of all evaluations together.
         evaluated: of the run, at the end of the newest evaluation.
     """
@@ -42,7 +42,7 @@ class Clock:
 
     def add_evaluation(self, seconds: float, now: float) -> None:
         """Add the duration of an evaluation that ended when the run had taken `now` seconds."""
-        self.evaluations = [*self.evaluations, seconds][-LATEST:]
+        self.evaluations = [*(self.evaluations if self.evaluating else ()), seconds][-LATEST:]
         self.evaluating += seconds
         self.evaluated = now
 
@@ -72,8 +72,9 @@ class Clock:
         return median_low(self.evaluations) if self.evaluations else 0.0
 
     def _closing(self, train: Train) -> float:
-        """Seconds of the evaluations at the end: of the last weights, and of an average if there will be one."""
-        return self._evaluation * (1 + (train.average > 1))
+        """Seconds that are kept for the end: to evaluate the last weights, and an average if there will be one."""
+        assert train.minutes is not None
+        return min(self._evaluation * (1 + (train.average > 1)), defaults.EVALUATING * 60 * train.minutes)
 
     def _between(self, train: Train) -> int:
         """How many evaluations are still to come before the last one, evenly over the time that is left."""

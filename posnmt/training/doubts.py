@@ -64,7 +64,8 @@ def _remedy(train: Train, chosen: Collection[str]) -> str:
     if train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
         small = train.learning_rate < 0.1
         return "train for longer" + (", or with train.learning_rate: 1.0, which is noam's factor" if small else "")
-    keys = [key for key in ("train.learning_rate", "train.schedule.warmup") if key not in chosen]
+    written = {"train.learning_rate": train.learning_rate, "train.schedule.warmup": train.schedule.warmup}
+    keys = [key for key, value in written.items() if value is not None and key not in chosen]
     return "train for longer" + (f", or with {' and '.join(keys)} left out" if keys else "")
 
 

@@ -136,6 +136,8 @@ class Progress:
     def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
         """The share of the budget that is spent, and a line of status."""
         share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
+        if train.minutes and not (train.steps or train.epochs):
+            share = min(1.0, self.seconds / (60 * train.minutes))  # of the time, which is what people wait for
         left = duration(self.seconds * (1 - share) / share) if share else "?"
         loss = self.window.loss / max(1, self.window.target_tokens)
         speed = self.window.target_tokens / max(1e-9, self.window.seconds)

@@ -34,6 +34,7 @@ MACHINES = {
     "slower half-way": lambda now: 1.0 if now < BUDGET / 2 else 4.0,
     "faster half-way": lambda now: 4.0 if now < BUDGET / 2 else 1.0,
     "much faster half-way": lambda now: 12.0 if now < BUDGET / 2 else 0.7,
+    "slower soon": lambda now: 1.0 if now < BUDGET / 15 else 3.0,
     "stalled at the start": lambda now: BUDGET / 4 if now < 1 else 1.0,
     "stalled half-way": lambda now: BUDGET / 4 if BUDGET / 2 < now < BUDGET / 2 + 2 else 1.0,
     "loaded now and then": lambda now: 3.0 if math.sin(now / 9) > 0.3 else 0.8,
@@ -181,12 +182,24 @@ def test_what_takes_long_once_does_not_decide():
         clock.add_update(2.0)
     assert clock.updates_left(train, 590.0) == 5
     clock.evaluations = [3.0]
-    clock.add_evaluation(50.0, 300.0)
-    assert clock.end(train) == 597.0  # the shorter of two
+    assert clock.end(train) == 597.0
+    clock.add_evaluation(90.0, 300.0)
+    assert clock.end(train) == 540.0  # a tenth is kept at most
+    clock.add_evaluation(5.0, 310.0)
+    assert clock.end(train) == 595.0  # the shorter of two
     for _ in range(LATEST):
-        clock.add_evaluation(4.0, 310.0)
+        clock.add_evaluation(4.0, 320.0)
     assert clock.end(train) == 596.0
     assert clock.end(Train(minutes=10, average=3)) == 592.0  # the average is evaluated too
+
+
+def test_what_is_shown_as_left_is_what_is_left_of_the_minutes():
+    """Also after a stall, when few updates are made and many are still to come."""
+    progress = Progress(step=7, seconds=90.0, clock=Clock(updates=[0.5] * 7))
+    share, line = progress.shown(Train(minutes=3), batches_in_epoch=100)
+    assert share == 0.5
+    assert line.endswith("  1 min 30 s left")
+    assert progress.share(Train(minutes=3, evaluate_every=None), batches_in_epoch=100) == 7 / (7 + 90 / 0.5)
 
 
 def test_a_run_that_is_stopped_and_goes_on_has_the_minutes_once(path, tmp_path, monkeypatch):
@@ -202,7 +215,7 @@ def test_a_run_that_is_stopped_and_goes_on_has_the_minutes_once(path, tmp_path, 
             loop.train(config, tmp_path / "run")
     kept = json.loads((checkpoints_in(tmp_path / "run" / "checkpoints")[-1] / "state.json").read_text())
     assert kept["seconds"] == machine.now
-    assert kept["clock"]["updates"] == [3.0] * kept["step"]
+    assert kept["clock"]["updates"] == [3.0] * RECENT
     with monkeypatch.context() as timed:
         again = Machine(timed, lambda now: 1.0)
         run = loop.train(config, tmp_path / "run", resume=True)

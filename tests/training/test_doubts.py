@@ -71,6 +71,12 @@ def test_the_advice_is_not_to_leave_out_what_was_left_out(path, changes, chosen,
     assert sentence.endswith(f"learned next to nothing; {remedy}")
 
 
+def test_the_advice_is_not_to_leave_out_a_warm_up_that_follows_the_clock(path):
+    config = load(path, ["train.minutes=5", "train.schedule={type: constant, warmup: null}"])
+    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(epoch=1)), {"perplexity": 1e6}, prepare(config))
+    assert sentence.endswith("learned next to nothing; train for longer, or with train.learning_rate left out")
+
+
 def test_a_run_whose_translations_are_no_better_than_their_sources_says_so(path):
     config = load(path)
     store = prepare(config)
