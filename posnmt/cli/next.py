@@ -60,9 +60,8 @@ def _more(run: Run) -> list[str]:
     ended = unit if unit in ("minutes", "steps", "epochs") else "patience"
     if ended == "steps" and train.minutes is not None and "train.steps" in run.record.get("chosen", ()):
         ended = "minutes"  # for which the steps were planned
-    if ended == "minutes" and train.minutes is not None:
-        return ["--minutes", f"{2 * train.minutes:g}"]
-    return ["--set", f"train.{ended}={2 * getattr(train, ended)}"]
+    doubled = 2 * getattr(train, ended)
+    return ["--minutes", f"{doubled:g}"] if ended == "minutes" else ["--set", f"train.{ended}={doubled}"]
 
 
 def _shown(path: Path) -> str:

@@ -301,7 +301,8 @@ def train(context: Context) -> None:
         shutil.rmtree(run, ignore_errors=True)
     # The run may have ended already, if the step was stopped while it removed the checkpoints.
     if not (resume and "stopped" in Run.open(run).record):
-        run_training(_config(context, tree), run, resume, _Progress(context))
+        with _Progress(context) as display:
+            run_training(_config(context, tree), run, resume, display)
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
