@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 from collections.abc import Callable
+from threading import Event
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -17,13 +18,13 @@ class StopSignal:
     """Records SIGINT and SIGTERM, so that work can end where its state can be saved; a second one interrupts it.
 
     Args:
-        answer: called at once when the first signal is heard, in another thread: whatever the work is doing, it may
-            hold the lock of what the answer is written to.
+        answer: gives the answer to the first signal, from the state of the work at that moment.
+        say: called with the answer at once, in another thread: the work may hold the lock of what it is written to.
     """
 
-    def __init__(self, answer: Callable[[], None] | None = None) -> None:
+    def __init__(self, answer: Callable[[], str] = str, say: Callable[[str], None] | None = None) -> None:
         self.heard = False
-        self._answer = answer
+        self._answer, self._say, self._said = answer, say, Event()
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -39,10 +40,19 @@ class StopSignal:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self.heard and self._say is not None:
+            self._said.wait(1.0)  # so that the answer does not come after the last words of the work
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.heard:
             raise KeyboardInterrupt
         self.heard = True
-        if self._answer is not None:
-            _thread.start_new_thread(self._answer, ())  # `threading` has a lock that the interrupted work may hold
+        if self._say is not None:
+            # not by `threading.Thread`, whose start takes a lock that the interrupted work may hold
+            _thread.start_new_thread(self._tell, (self._say, self._answer()))
+
+    def _tell(self, say: Callable[[str], None], answer: str) -> None:
+        try:
+            say(answer)
+        finally:
+            self._said.set()

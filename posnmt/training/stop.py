@@ -26,8 +26,8 @@ EXCHANGE = 20
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def answer(t: Training) -> None:
-    """Answer the first stop signal: when the training stops, and what a second signal would lose."""
+def answer(t: Training) -> str:
+    """The answer to the first stop signal: when the training stops, and what a second signal would lose."""
     progress = t.progress
     lost = progress.step - max(0, progress.saved)
     second = f"; a second Ctrl-C loses {lost:,} update{'s' * (lost != 1)}" if lost else ""
@@ -35,7 +35,7 @@ def answer(t: Training) -> None:
         what = "stopping in this evaluation, which --resume makes again"
     else:
         what = "stopping after this update" if lost else "stopping; all updates are saved"
-    t.display.say(what + second)
+    return what + second
 
 
 def why_all_stop(t: Training, stop: StopSignal) -> str:

@@ -82,7 +82,7 @@ def train(
         run = recorded(t, out, resumed is not None, largest, about)
 
         # loop and finish
-        with StopSignal(partial(answer, t)) as stop, cancelled_if(lambda: stop.heard):
+        with StopSignal(partial(answer, t), display.say) as stop, cancelled_if(lambda: stop.heard):
             try:
                 metrics = Metrics(t, out)
                 keeper = Keeper(run, checkpoints, metrics)

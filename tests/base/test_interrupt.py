@@ -20,22 +20,25 @@ def test_the_first_signal_is_answered_and_the_second_interrupts(number: signal.S
     answers, lock = [], threading.Lock()
     answered = threading.Event()
 
-    def answer() -> None:
+    def say(answer: str) -> None:
         with lock:
-            answers.append(threading.get_ident())
+            answers.append((answer, threading.get_ident()))
         answered.set()
 
     before = signal.getsignal(number)
-    with StopSignal(answer) as stop:
+    state = "before"
+    with StopSignal(lambda: state, say) as stop:
         assert not stop.heard
         with lock:
             os.kill(os.getpid(), number)
             assert stop.heard
+            state = "after"
         assert answered.wait(10)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
-    assert len(answers) == 1
-    assert answers != [threading.get_ident()]
+    [(answer, thread)] = answers
+    assert answer == "before"
+    assert thread != threading.get_ident()
     assert signal.getsignal(number) is before
 
 

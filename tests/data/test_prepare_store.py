@@ -1,9 +1,11 @@
 """Stores are the same however they are built, and whole or not there."""
 
+import gzip
 import hashlib
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from posnmt.base import progress
 from posnmt.base.errors import UserError
+from posnmt.base.progress import Display
 from posnmt.data import corpus as corpus_module
 from posnmt.data import learn as learn_module
 from posnmt.data.prepare import prepare
@@ -234,3 +238,31 @@ def test_chunks_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     whole = contents(prepare(configure(folder)))
     monkeypatch.setattr(corpus_module, "CHUNK", 7)
     assert contents(prepare(configure(folder), out=folder / "chunked")) == whole
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_preparing_shows_what_is_done_and_the_time_left(folder: Path, monkeypatch, capsys, packed: bool) -> None:
+    """Of plain text by its bytes, of packed text the pairs alone; the second pass knows how many there are."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(corpus_module, "CHUNK", 40)
+    names = {}
+    for side, name in (("source", "train.en"), ("target", "train.de")):
+        names[side] = f"{name}.gz" if packed else name
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+    with Display() as display:
+        store = prepare(configure(folder, train=names), report=display.say, processes=1)
+    shown = capsys.readouterr().err
+    pairs = store.manifest["splits"]["train"]["read"]
+    ends = [40 * (number + 1) for number in range(pairs // 40)]
+    assert len(ends) > 3
+    encoded = re.findall(rf"^encoding data.train +\d+%  (\d+) of {pairs} pairs  .+ left$", shown, flags=re.M)
+    assert [*map(int, encoded)] == ends
+    if packed:
+        checked = re.findall(r"^checking data.train  (\d+) pairs$", shown, flags=re.M)
+        assert [*map(int, checked)] == [*ends, pairs]
+        return
+    checked = re.findall(r"^checking data.train +(\d+)%  (\d+) pairs  .+ left$", shown, flags=re.M)
+    assert [int(number) for _, number in checked] == ends
+    texts = [(folder / name).read_bytes().splitlines(keepends=True) for name in names.values()]
+    read = [sum(len(line) for text in texts for line in text[:end]) for end in (*ends, pairs)]
+    assert [share for share, _ in checked] == [f"{each / read[-1]:.0%}"[:-1] for each in read[:-1]]

@@ -95,15 +95,10 @@ def test_an_interrupted_evaluation_is_made_again(config, whole, tmp_path, monkey
 
 
 def answers(capsys, config, folder) -> str:
-    """What a training says that a signal stops; it is said by a thread of its own."""
+    """What a training says that a signal stops."""
     with Display() as display, pytest.raises(Interrupted):
         train(config, folder, display=display)
-    said = ""
-    until = time.monotonic() + 10
-    while "stopping" not in said and time.monotonic() < until:
-        said += capsys.readouterr().err
-        time.sleep(0.01)
-    return said
+    return capsys.readouterr().err
 
 
 def test_a_signal_in_an_evaluation_is_answered(config, tmp_path, monkeypatch, capsys):

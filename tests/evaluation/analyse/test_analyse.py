@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,9 @@ import sacrebleu
 from click.testing import CliRunner
 from sentencepiece import SentencePieceTrainer
 
+from posnmt.base import progress
 from posnmt.base.errors import UserError
+from posnmt.base.progress import Display
 from posnmt.cli.main import main
 from posnmt.data.length_unit import length_unit
 from posnmt.evaluation.analyse.analyse import analyse
@@ -133,6 +136,16 @@ def test_processes_do_not_change_results(run, monkeypatch):
     monkeypatch.setattr("posnmt.evaluation.analyse.extract.SLICE", 3)
     one, two = (run(metrics=METRICS, processes=processes) for processes in (1, 2))
     assert one == two
+
+
+def test_measuring_shows_what_is_done_and_the_time_left(run, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr("posnmt.evaluation.analyse.extract.SLICE", 3)
+    with Display():
+        run(processes=1)
+    shown = re.findall(r"^measuring +(\d+)%  (\d+) of (\d+) sentences  .+ left$", capsys.readouterr().err, flags=re.M)
+    total = len(SOURCE)
+    assert shown == [(f"{done / total:.0%}"[:-1], str(done), str(total)) for done in range(3, total, 3)]
 
 
 def test_seeds_of_a_system(run):
