@@ -3,6 +3,7 @@
 The program is a plain one; tests/peers/test_neural.py has those of COMET and MetricX.
 """
 
+import dataclasses
 import json
 import os
 import shutil
@@ -10,15 +11,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posnmt
 from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.analyse import analyse
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.sentence_scores import STEP
+from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.neural.environment import MARK, Environment, folder
 from posnmt.metrics.neural.install import installed
 from posnmt.metrics.registry import metric
+from posnmt.study import evidence
+from posnmt.study.database import read
+from posnmt.study.load import load
+from posnmt.study.plan import analyses as analyses_of
+from posnmt.study.study import load_plan, plan_in
+from posnmt.study.study import run as run_study
+from posnmt.study.workflow.executors import Where
 from tests.support.commands import refused, run
 from tests.support.neural_case import expected, model, offered, wheel
+from tests.support.recipe_case import SMALL, faults_of, written
+from tests.support.sources import SOURCES
 
 SOURCE = ["a", "b c", "d e f", "g", "h"]
 REFERENCE = ["A", "B C", "D E F", "G G", "H i j k l m n o p q r"]
@@ -220,9 +235,11 @@ def test_a_broken_environment_is_detected(case, harm, what):
 
 def test_a_broken_environment_is_made_again(case):
     environment = Environment(metric("overlap").packages)
+    run("metrics", "install", "overlap", "--model", model(case / "models", "kept"))
     (environment.folder / MARK).unlink()
     (environment.folder / "left").touch()
-    run("metrics", "install", "overlap", "--model", "good", "--from", case / "from")
+    out, _ = run("metrics", "install", "overlap", "--from", case / "from")
+    assert "|model:kept|" in out
     assert environment.fault() is None
     assert not (environment.folder / "left").exists()
     run("analyse", *CALL, *NAMES, "--metrics", "overlap")
@@ -306,7 +323,96 @@ def test_one_reference_is_read_and_files_that_cannot_be_scored_are_refused(case)
     assert line.startswith("error: overlap is computed here, and its scores are given")
 
 
+def test_a_record_that_is_damaged_is_named(case):
+    (folder() / "installed" / "overlap.json").write_text("{}")
+    (line,) = refused("analyse", *CALL, *NAMES, "--metrics", "overlap")
+    assert line.startswith("error: the record of overlap is damaged: model: Field required")
+    assert refused("metrics", "install", "overlap") == [line]
+
+
 def test_a_cache_of_scores_that_is_damaged_is_named(case):
     (folder() / "scores.sqlite").write_text("no database, but long enough to be read as the header of one")
     (line,) = refused("analyse", *CALL, *NAMES, "--metrics", "overlap")
     assert str(folder() / "scores.sqlite") in line
+
+
+MEASURED = {"test": {"test": "test", "trainings": ["all"], "metrics": ["overlap", "chrf"]}}
+
+
+def test_a_study_without_it_is_refused_before_anything_runs(case):
+    run("metrics", "remove", "overlap")
+    recipe = written(Path(), {**SMALL, "analyses": MEASURED})
+    (line,) = refused("study", "run", recipe, "--scale", "smoke", "--out", "study")
+    assert line == "error: the metric overlap is not installed; run `posnmt metrics install overlap`"
+    assert not Path("study").exists()
+
+
+def test_a_study_notices_another_model(case):
+    recipe = load(written(Path(), {**SMALL, "analyses": MEASURED}), check_configs=False)
+    out, said = Path("study"), []
+    run_study(recipe, "smoke", None, out, say=said.append, only=["corpus/artificial"])
+    before = load_plan(out)
+    assert not [line for line in said if "overlap" in line]
+    run("metrics", "install", "overlap", "--model", model(case / "models", "better"))
+    after = plan_in(out, recipe, "smoke", None, said.append)
+    assert said[-1].startswith("the metric overlap was good ")
+    assert said[-1].endswith(": analyses with it are run again")
+    (old,), (new,) = (analyses_of(each, each.steps)[0]["test"].settings["plugins"] for each in (before, after))
+    assert (old["distribution"], new["distribution"]) == ("good", "better")
+    assert old["sha256"] != new["sha256"] == installed("overlap", metric("overlap")).identity
+
+
+@pytest.mark.parametrize("more", [{"text": "words"}, {"text": {"small": "subwords"}}, {"test": "swapped"}])
+def test_a_recipe_that_it_cannot_score_is_refused(case, more):
+    faults = faults_of(written(Path(), {**SMALL, "analyses": {"test": {**MEASURED["test"], **more}}}))
+    assert "overlap scores raw text, by the source of each output" in faults
+
+
+def test_its_scores_are_kept_exactly_for_the_verdicts(case, tmp_path):
+    run("analyse", *CALL, *NAMES, "--metrics", "overlap,chrf")
+    paths = {name: tmp_path / name for name in OUTPUTS}
+    settings = Settings(metrics=["overlap", "chrf"], resampling=Resampling(0))
+    additive = analyse(tmp_path / "source", tmp_path / "reference", paths, settings).additive
+    outputs = [{"system": name, "training": "all", "seed": 1, "share": 0.0} for name in OUTPUTS]
+    more = dict.fromkeys(("parameters", "training_speed", "decoding_speed", "longest_target", "trained_lengths"))
+    facts = [{**each, **more, "name": each["system"]} for each in outputs]
+    evidence.save(tmp_path, additive, np.arange(5), facts)
+    stored = evidence.load(tmp_path)
+    assert stored.counts.dtype == np.float64
+    assert np.array_equal(stored.counts, additive.rows)
+    values = [expected(line, reference) for line, reference in zip(OUTPUTS["bad"], REFERENCE, strict=True)]
+    table = stored.table("overlap", np.arange(5), [0, 1])
+    assert table.measure(table.rows.sum(0))["overlap"][1] == pytest.approx(np.mean(values), abs=STEP)
+    rows = additive.rows.copy()
+    rows[0, 0, additive.columns["chrf"].start] += 0.5
+    with pytest.raises(ValueError, match="integers"):
+        evidence.save(tmp_path, dataclasses.replace(additive, rows=rows), np.arange(5), facts)
+
+
+@pytest.mark.slow
+def test_a_study_measures_and_judges_by_it(case, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(case), SOURCES]))  # of the steps' processes
+    sides = {"of": {"system": "relative"}, "than": {"system": "transformer"}}
+    claim = {"claim": 1, "says": "x", "test": {"analysis": "test", "measure": "overlap", "is": "higher", **sides}}
+    config = {
+        "subword": {"vocabulary": 120}, "model": {"size": "tiny"}, "train": {"steps": 1},
+        "decode": {"beam": 1, "max_ratio": 0.1, "max_extra": 5},
+    }  # fmt: skip
+    tree = {
+        **SMALL, "scales": {"smoke": {**SMALL["scales"]["smoke"], "seeds": 1, "config": config}}, "claims": [claim],
+        "analyses": MEASURED, "tests": {"test": {"corpus": "test"}},
+        "recommend": {"analyses": ["test"], "measure": "overlap"},
+        "runs": [{"systems": ["transformer", "relative"], "trainings": ["all"], "tests": ["test"]}],
+        "tables": [
+            {"table": 1, "caption": "x", "rows": ["relative"],
+             "columns": [{"title": "overlap", "measure": "overlap", "analysis": "test"}]}
+        ],
+    }  # fmt: skip
+    recipe, out = load(written(Path(), tree)), Path("study")
+    run_study(recipe, "smoke", None, out, Where(jobs=1))
+    scored = [row["value"] for row in read(out) if row["measure"] == "overlap"]
+    assert scored
+    assert all(0 <= value <= 1 for value in scored)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "the Overlap of" in page
+    assert "the best mean Overlap" in page

@@ -123,7 +123,7 @@ def install(name: str, metric: NeuralMetric, request: Request, display: Display)
     if before is not None and request.model is None:
         return before, False
     display.say(f"looking for the model of {name}")
-    model = request.model or metric.model
+    model = request.model or (_record(name)["model"] if _place(name).exists() else metric.model)
     if Path(model).exists() and not (request.origin is not None and (request.origin / model).exists()):
         model = str(Path(model).resolve())
     asked = {
@@ -155,7 +155,7 @@ def installed(name: str, metric: NeuralMetric) -> Installed:
     todo, other = advice(name), advice(name, " --model MODEL")
     if not _place(name).exists():
         raise UserError(f"the metric {name} is not installed", None, todo)
-    record = load_json(_place(name), Record, f"the record of {name}", f"remove it, and {todo}")
+    record = _record(name)
     if (fault := Environment(metric.packages).fault()) is not None:
         raise UserError(f"the environment of {name} cannot be used: {fault}", Environment(metric.packages).folder, todo)
     for part, path in record["paths"].items():
@@ -185,6 +185,15 @@ def remove(name: str, metric: NeuralMetric, others: Mapping[str, NeuralMetric]) 
     for path in gone:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone
+
+
+def _record(name: str) -> Record:
+    """The record of a metric.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    return load_json(_place(name), Record, f"the record of {name}", f"remove it, and {advice(name)}")
 
 
 def _complete(name: str, metric: NeuralMetric) -> Installed | None:
