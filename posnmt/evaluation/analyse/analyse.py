@@ -180,7 +180,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
             },
             "bleu_tokenizer": units.bleu_tokenizer, "target_language": settings.target_language,
             "reasons": units.reasons,
-            "interval": LEVEL, **asdict(resampling),
+            "interval": LEVEL, "drawn": _drawn(read, settings), **asdict(resampling),
         },
         "inputs": read.inputs,
         "training": _training_facts(trained),
@@ -254,6 +254,13 @@ def _warnings(read: Read, counts: Counts, settings: Settings, ter_band: int | No
         *_few_documents(read.documents),
         *warnings_of(read.given, read.findings, ter_band, read.units.ter_characters),
     ]
+
+
+def _drawn(read: Read, settings: Settings) -> str:
+    """What resampling draws."""
+    if read.documents is None:
+        return "sentences"
+    return "paragraphs" if settings.documents is None else "documents"
 
 
 def _few_documents(documents: np.ndarray | None) -> list[str]:

@@ -79,36 +79,47 @@ class Finding:
     @property
     def bins(self) -> list[Figure]:
         """The figures of the merged bins."""
-        return [each for each in self.figures if each.part.kind == BIN]
+        return _of_kind(self.figures, BIN)
 
 
 def find(system: str, other: str, figures: Sequence[Figure]) -> Finding:
     """What the figures of a pair show: the first that applies of crossover, every length, change, one side."""
-    shorter, longer, changes, bins = (
-        [each for each in figures if each.part.kind == kind] for kind in (SHORTER, LONGER, CHANGE, BIN)
-    )
-    cuts = list(zip(shorter, longer, changes, strict=True))
+    cuts = list(zip(*(_of_kind(figures, kind) for kind in (SHORTER, LONGER, CHANGE)), strict=True))
     crossing = [each for each in cuts if each[0].sign * each[1].sign < 0]
     changing = [each for each in cuts if each[2].sign]
     sides = [each for each in cuts if each[0].sign or each[1].sign]
-    signs = {each.sign for each in bins}
-
-    def found(kind: str, sign: int, at: At | None, among: Sequence[At]) -> Finding:
-        held = (among[0][0].part.cut, among[-1][0].part.cut) if among else None
-        return Finding(system, other, kind, sign, at, held, figures)
-
     if crossing:
         at = max(crossing, key=lambda each: min(each[0].surety, each[1].surety))
-        return found(CROSSOVER, at[0].sign, at, [each for each in crossing if each[0].sign == at[0].sign])
+        return _found(
+            system, other, figures, CROSSOVER, at[0].sign, at, [x for x in crossing if x[0].sign == at[0].sign]
+        )
     change = max(changing, key=lambda each: each[2].surety, default=None)
-    if cuts and len(bins) > 1 and len(signs) == 1 and (sign := signs.pop()):
-        return found(EVERY, sign, change, changing)
+    if everywhere := _everywhere(_of_kind(figures, BIN)):
+        return _found(system, other, figures, EVERY, everywhere, change, changing)
     if change:
-        return found(CHANGES, change[2].sign, change, changing)
+        return _found(system, other, figures, CHANGES, change[2].sign, change, changing)
     if sides:
         at = max(sides, key=lambda each: max(side.surety for side in each[:2] if side.sign))
-        return found(SIDE, at[0].sign or at[1].sign, at, sides)
-    return found(NONE, 0, None, ())
+        return _found(system, other, figures, SIDE, at[0].sign or at[1].sign, at, sides)
+    return _found(system, other, figures, NONE, 0, None, [])
+
+
+def _found(
+    system: str, other: str, figures: Sequence[Figure], kind: str, sign: int, at: At | None, among: Sequence[At]
+) -> Finding:
+    """A finding that is held by some cuts."""
+    held = (among[0][0].part.cut, among[-1][0].part.cut) if among else None
+    return Finding(system, other, kind, sign, at, held, figures)
+
+
+def _of_kind(figures: Sequence[Figure], kind: str) -> list[Figure]:
+    return [each for each in figures if each.part.kind == kind]
+
+
+def _everywhere(bins: Sequence[Figure]) -> int:
+    """The sign that all of several bins have, or 0."""
+    signs = {each.sign for each in bins}
+    return signs.pop() if len(bins) > 1 and len(signs) == 1 else 0
 
 
 def length_verdict(
@@ -162,8 +173,8 @@ def _record(finding: Finding, found: Bands) -> dict[str, Any]:
 def sentence(findings: Sequence[Finding], cuts: Cuts, metric: Metric, unit: str) -> str:
     """What is found of some pairs in words; pairs of which nothing is found share a sentence."""
     if not cuts.cuts:
-        least = f"{FEWEST} sentences" + ("" if cuts.documents is None else f" of {FEWEST_DOCUMENTS} documents")
-        return f"Lengths are not compared: no length parts the text into two sides of {least} each."
+        least = f"{FEWEST} sentences" + ("" if cuts.documents is None else f" and {FEWEST_DOCUMENTS} documents")
+        return f"Lengths are not compared: no length parts the text into two sides of at least {least}."
     said = [each for each in findings if each.kind != NONE]
     silent = [each for each in findings if each.kind == NONE]
     sentences = [_sentence(each, replace(metric, signed=True), unit) for each in said[:MOST_SAID]]

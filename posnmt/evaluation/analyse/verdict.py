@@ -68,15 +68,16 @@ def verdict(
             "scores": scores, "best": [name for name, lead in zip(names, leads, strict=True) if lead], "p": p,
         })  # fmt: skip
     several = max(map(len, systems.values())) > 1
-    sentences = [_sentence(each, additive.metric(metric).title, unit, several) for each in groups]
+    of_groups = " ".join(_sentence(each, additive.metric(metric).title, unit, several) for each in groups)
     by_length = None
     if len(names) > 1 and resampling.samples and resampling.significance:
         cuts = Cuts.of(lengths, bins, additive.documents)
         best = _best(additive, metric, systems)
         by_length = length_verdict(additive, systems, best, cuts, unit, resampling, baseline)
-        sentences.insert(0, by_length["sentence"])
-    title = additive.metric(metric).title
-    return {"metric": metric, "title": title, "by_length": by_length, "groups": groups, "sentence": " ".join(sentences)}
+    return {
+        "metric": metric, "title": additive.metric(metric).title, "by_length": by_length, "groups": groups,
+        "of_groups": of_groups, "sentence": f"{by_length['sentence']} {of_groups}" if by_length else of_groups,
+    }  # fmt: skip
 
 
 def _best(additive: Additive, metric: str, systems: dict[str, list[int]]) -> str:
