@@ -151,7 +151,7 @@ def _recalled(shared: Matches, buckets: np.ndarray, count: int) -> np.ndarray:
 
     side = shared.orders[0][1]
     held, all_words = (_summed(side, buckets, count, shared, weights) for weights in (side.matched, None))
-    return np.stack([np.rint(held / STEP) * STEP, all_words, np.zeros_like(held)], axis=-1)
+    return np.stack([held, all_words, np.zeros_like(held)], axis=-1)
 
 
 def _summed(

@@ -50,7 +50,7 @@ TEXT = re.compile(
 NO_RESULTS = {
     "README.md": ["On 287 sentences of trained length"],
     "docs/choose.md": ["Recurrent ones cost more"],
-    "docs/compare.md": ["**Verdict**: the systems on"],
+    "docs/compare.md": ["**Verdict**: up to which source length"],
     "docs/position.md": [
         "A word five places away",
         "Distances beyond the training length give angles",

@@ -207,9 +207,9 @@ def _sentence(finding: Finding, measure: Measure, unit: str) -> str:
         says = "gains on" if finding.sign > 0 else "loses ground to"
         if of_both:
             says = "is ahead of"
-            place = f", by {'more' if finding.sign > 0 else 'less'} on longer sentences"
+            place = f", by {'more' if finding.sign > 0 else 'less'} on longer sources"
         else:
-            place = " on longer sentences"
+            place = " on longer sources"
         return (
             f"{_of_pair(finding, says)}{place}: {at_below} {below}, and {at_above} {above};"
             f" the change is {_shown(change, measure)}."

@@ -61,7 +61,9 @@ def overall(results: dict[str, Any]) -> Sheet:
     rows = [Row(name, cells, series=line.number) for name, cells, line in zip(names, marked, lines, strict=True)]
     samples, n = results["settings"]["samples"], sum(each["n"] for each in results["bins"])
     drawn = results["settings"]["drawn"]
-    legend = [f"Below each score its 95 % interval, from {samples:,} bootstrap samples of the {drawn}."] if samples else []
+    legend = (
+        [f"Below each score its 95 % interval, from {samples:,} bootstrap samples of the {drawn}."] if samples else []
+    )
     if results["seeds"]:
         legend.append("Of several seeds: mean ± standard deviation (n − 1), below them the lowest and the highest.")
     if results["significance"]:

@@ -83,8 +83,8 @@ def test_a_lead_that_grows_is_said_to_grow():
 @pytest.mark.parametrize(
     ("effects", "starts", "ahead"),
     [
-        ([step(25, 0, 5), equal], "a gains on b on longer sentences: ", "a"),
-        ([step(25, 0, -5), equal], "a loses ground to b on longer sentences: ", "b"),
+        ([step(25, 0, 5), equal], "a gains on b on longer sources: ", "a"),
+        ([step(25, 0, -5), equal], "a loses ground to b on longer sources: ", "b"),
     ],
 )
 def test_a_lead_on_one_side_is_a_change(effects, starts, ahead):
@@ -149,7 +149,7 @@ def test_a_lead_on_both_sides_names_the_leader():
     cuts = Cuts.of(lengths, BINS)
     assert len(cuts.bins) == 1
     result = length_verdict(additive, {"a": [0], "b": [1]}, "a", cuts, "words", Resampling(samples=300))
-    assert result["sentence"].startswith("b is ahead of a, by less on longer sentences: +")
+    assert result["sentence"].startswith("b is ahead of a, by less on longer sources: +")
 
 
 def test_several_systems_are_compared_with_the_best_or_the_baseline():
