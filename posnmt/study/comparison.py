@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 from typing_extensions import TypedDict
@@ -29,13 +29,13 @@ from posnmt.study import hours, study
 from posnmt.study.compared_texts import Corpora, Texts, make
 from posnmt.study.held_out import BLOCK, read
 from posnmt.study.load import load, shipped
-from posnmt.study.recipe import Recipe
+from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.trainings import train_config
 from posnmt.study.workflow import runner
 from posnmt.training.choose import Written
 
 Say = Callable[[str], None]
-SCALE: Final = "small"
+SCALE: Scale = "small"
 LIKE, NAME = "choose", "compare"
 RECIPE, TEXT, PLAN = "recipe.yaml", "text", "compare.json"
 """In the study's folder: the recipe, the folder of its corpora, and the plan."""
@@ -262,8 +262,8 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
     texts = make(Corpora(pairs, dev, test, (next(codes), next(codes)), request.cap, settings), say)
     config, chosen = _chosen(request, settings, texts)
     recipe = _loaded(_recipe(request, settings, texts, {**chosen, "train.steps": 1}))
-    source, target = map(int, texts.test_lengths.sum(axis=0))
-    amounts = hours.Amounts(config.train.batch, texts.dev_tokens, source, target, len(texts.test))
+    tested = texts.test_lengths.sum(axis=0)
+    amounts = hours.Amounts(config.train.batch, texts.dev_tokens, int(tested[0]), int(tested[1]), len(texts.test))
     paces = []
     for system in request.compared:
         say(f"timing {system}")

@@ -49,6 +49,25 @@ def recommend(recipe: Recipe, section: Recommend, evidence: Mapping[str, Evidenc
     ]
     if not whole:
         return Recommendation(f"{NONE}: of every system a seed is missing.", [])
+    return _recommended(recipe, section, systems, whole, evidence, rules)
+
+
+def _recommended(
+    recipe: Recipe,
+    section: Recommend,
+    systems: Sequence[str],
+    whole: Sequence[str],
+    evidence: Mapping[str, Evidence],
+    rules: Rules,
+) -> Recommendation:
+    """The recommendation of one of the systems that have all seeds.
+
+    Args:
+        recipe, section, evidence, rules: as in `recommend`.
+        systems: that were analysed.
+        whole: those with all seeds.
+    """
+    first, training = evidence[section.analyses[0]], next(iter(recipe.trainings))
     label = {system: recipe.label((system, training)) for system in systems}
     scores = {system: mean(_scores(first, system, training, section.measure)) for system in whole}
     about = metric(section.measure)
