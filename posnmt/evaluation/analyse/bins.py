@@ -125,8 +125,8 @@ def merged(bins: list[Bin], lengths: np.ndarray, trained: TrainedLengths) -> lis
             else:
                 of_mark.append((each, count))
         if len(of_mark) > 1 and of_mark[-1][1] < FEWEST_MERGED:
-            (last, _), (before, _) = of_mark.pop(), of_mark.pop()
-            of_mark.append((Bin(before.first, last.last), FEWEST_MERGED))
+            (rest, few_left), (last, before) = of_mark.pop(), of_mark.pop()
+            of_mark.append((Bin(last.first, rest.last), before + few_left))
         joined += [each for each, _ in of_mark]
     return joined if len(joined) > 1 else bins
 

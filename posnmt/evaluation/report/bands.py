@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -53,7 +54,7 @@ def _over_seeds(curve: Curve, bands: Bands) -> Curve:
     return replace(curve, intervals=[_around(values, bands) for values in curve.by_seed])
 
 
-def _around(values: list[float | None] | tuple[float | None, ...], bands: Bands) -> Interval:
+def _around(values: Sequence[float | None], bands: Bands) -> Interval:
     """The ends for the values of the seeds at one position; None where a seed has none, or there is one seed."""
     of_seeds = spread(values) if len(values) > 1 else {"mean": None, "deviation": None}
     mean, reach = of_seeds["mean"], of_seeds["deviation"]
