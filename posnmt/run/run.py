@@ -277,7 +277,7 @@ class Run:
         todo = f"go on with `{resuming(self.folder)}`"
         if there:
             todo += f", or choose the checkpoint {there[0]!r}"
-        raise UserError("the run has no model yet: its training has not reached an evaluation", self.folder, todo)
+        raise UserError("the run has no model yet: its training has not completed an evaluation", self.folder, todo)
 
     def weights(self, checkpoint: str = "model") -> Path:
         """The file of a checkpoint by name."""
