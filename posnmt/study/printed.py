@@ -17,7 +17,7 @@ from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.report.charts import Chart, Line
 from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses
+from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses, signature_of
 from posnmt.study.copied import MARK, packed_in
 from posnmt.study.database import PUBLISHED
 from posnmt.study.load import load
@@ -42,7 +42,7 @@ def is_study(folder: Path) -> bool:
 
 
 def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]) -> Printed:
-    """A chart of a kind for each analysis (or likelihood), and the signature of the measure if it is known.
+    """The charts of a kind for each analysis (or likelihood), and the signature of the metric; a copy does not have it.
 
     Args:
         folder: of a study, or of a copy.
@@ -73,7 +73,7 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
                 replace(chart, title=f"{title}: {chart.title}", axis=axis)
                 for chart, axis in zip(found, axes, strict=True)
             ]
-            signature = (results.get("signatures") or {}).get(measure or results["settings"]["metrics"][0], "")
+            signature = "" if copied else signature_of(results, kind, measure)
         charts += [replace(chart, name=f"{name}-{chart.name}") for chart in made]
     return charts, signature
 
@@ -93,16 +93,17 @@ def _content(path: Path) -> bytes | None:
 
 def _measured(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dict[str, Any], list[Line]]:
     """The results of a finished analysis, and its systems with their labels."""
-    if kind == "difference":
-        todo = "name the folder of the analysis itself"
-        raise UserError("figures of differences are made of one analysis", "--kind", todo)
     plan = load_plan(folder)
     graph, missing = with_analyses(plan, folder)
     step = f"analyse/{analysis}"
     if step not in graph.steps or not status.finished(graph, folder, step):
         why = missing.get(step, "it is not finished")
         raise UserError(f"the analysis {analysis} cannot be drawn: {why.rstrip('.')}", folder, "run the study")
-    measured = Measured.read(graph.folder(folder, step))
+    made = graph.folder(folder, step)
+    if kind == "difference":  # its names are those of the outputs
+        what = "a figure of differences is made from the folder of an analysis, not of a study"
+        raise UserError(what, folder, f"name {made}")
+    measured = Measured.read(made)
     return measured.results, _lines(recipe, {each: measured.outputs(each) for each in measured.places})
 
 
