@@ -197,7 +197,8 @@ def bands(
     }
     largest = {pair: each.largest for pair, each in estimated.items()}
     if jointly:
-        largest = dict.fromkeys(largest, np.maximum.reduce(list(largest.values())))
+        together: np.ndarray = np.maximum.reduce(list(largest.values()))
+        largest = dict.fromkeys(largest, together)
     critical = {pair: float(np.quantile(each, LEVEL, method="higher")) for pair, each in largest.items()}
     figures = {pair: each.figures(parts, measure, critical[pair], largest[pair]) for pair, each in estimated.items()}
     return Bands(figures, {**critical}, samples)

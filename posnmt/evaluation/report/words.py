@@ -101,11 +101,10 @@ def _cell(results: dict[str, Any], kind: str, measure: str, line: Line, place: i
     about, values = MEASURES[measure], [each[measure][place] for each in outputs]
     if None in values:
         return Cell(own=about.show(None))
+    ends = (outputs[0]["intervals"] or {measure: {place: None}})[measure][place]
+    mean = spread(values)["mean"]
     if len(values) > 1:
-        of_seeds = spread(values)
-        mean, ends = of_seeds["mean"], (of_seeds["lowest"], of_seeds["highest"])
-    else:
-        mean, ends = values[0], (outputs[0]["intervals"] or {measure: {place: None}})[measure][place]
+        ends = min(values), max(values)
     low, high = ends or (None, None)
     return Cell(about.show(mean), about.between(ends), mark, mean=mean, seeds=len(values), low=low, high=high)
 
