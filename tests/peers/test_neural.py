@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import posnmt
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.metrics.neural.environment import Environment
@@ -29,9 +30,16 @@ from comet.models import load_from_checkpoint
 request = json.load(open(sys.argv[1]))
 model = load_from_checkpoint(request["checkpoint"], local_files_only=True)
 scores = model.predict(request["samples"], batch_size=3, gpus=0, progress_bar=False, num_workers=0).scores
-json.dump(scores, open(sys.argv[2], "w"))
+def longest(sample):
+    inputs = model.prepare_for_inference([sample])
+    masks = [value for part in (inputs if isinstance(inputs, tuple) else [inputs]) for name, value in part.items()
+             if name.endswith("attention_mask")]
+    return max(int(mask.sum()) for mask in masks)
+
+full = model.encoder.max_positions - (0 if "input_segments" in model.hparams else 2)
+json.dump([scores, sum(longest(sample) >= full for sample in request["samples"])], open(sys.argv[2], "w"))
 """
-"""COMET's own way from a checkpoint to scores."""
+"""COMET's own way from a checkpoint to scores; and the number of sentences of which a part fills the model's input."""
 
 
 @pytest.fixture(scope="module")
@@ -60,43 +68,38 @@ def texts(tmp_path, monkeypatch):
     return ["--source", "source", "--reference", "reference", "--output", "mine=output", "--samples", "0"]
 
 
-def sentence_scores(metric):
-    """The score of each line, as the report's browser of sentences has them: by analyses of one line each."""
-    values = []
-    for number in range(len(SOURCE)):
-        for name, lines in {"s": SOURCE, "r": REFERENCE, "o": OUTPUT}.items():
-            Path(name).write_text(f"{lines[number]}\n", encoding="utf-8")
-        call = ["--source", "s", "--reference", "r", "--output", "mine=o", "--samples", "0"]
-        run("analyse", *call, "--metrics", metric, "--out", "one")
-        values.append(json.loads(Path("one/results.json").read_text())["systems"][0]["overall"][metric])
-    return values
+def analysed(metric):
+    """The score of each sentence of the output, and the results of the analysis."""
+    analysis = posnmt.analyse(SOURCE, REFERENCE, {"mine": OUTPUT}, metrics=metric, samples=0, metric_batch=2)
+    additive = analysis.measured.additive
+    return additive.rows[:, 0, additive.columns[metric].start].tolist(), analysis.results
 
 
 @pytest.mark.parametrize(
     ("metric", "model"), [(metric, model) for metric in ("comet", "comet-qe") for model in KINDS[metric]]
 )
-def test_scores_are_those_of_comet_itself(tiny, texts, metric, model, tmp_path):
+def test_scores_are_those_of_comet_itself(tiny, texts, metric, model):
     run("metrics", "install", metric, "--model", tiny / model)
-    run("analyse", *texts, "--metrics", metric, "--metric-batch", 2, "--out", "all")
-    results = json.loads(Path("all/results.json").read_text())
+    values, results = analysed(metric)
     names = ("src", "mt", "ref") if metric == "comet" else ("src", "mt")
     samples = [dict(zip(names, row, strict=False)) for row in zip(SOURCE, OUTPUT, REFERENCE, strict=True)]
     request = {"checkpoint": str(tiny / model / "checkpoints" / "model.ckpt"), "samples": samples}
     Path("request").write_text(json.dumps(request))
     subprocess.run([Environment(PACKAGES).python, "-c", PREDICT, "request", "scores"], check=True, capture_output=True)
-    scores = json.loads(Path("scores").read_text())
+    scores, full = json.loads(Path("scores").read_text())
     assert len(set(scores)) > 3
-    assert sentence_scores(metric) == pytest.approx(scores, abs=1e-5)
+    assert values == pytest.approx(scores, abs=1e-5)
     assert results["systems"][0]["overall"][metric] == pytest.approx(sum(scores) / len(scores), abs=1e-5)
-    assert f"mine: {metric} read only the beginning of 1 sentences: they are too long for it." in results["warnings"]
+    assert full
+    cut = f"mine: {metric} read only the beginning of {full} sentences: they are too long for it."
+    assert cut in results["warnings"]
     assert "unbabel-comet:2.2.7" in results["signatures"][metric]
 
 
 def test_metricx_is_the_logit_of_its_first_step(tiny, texts):
     """Against plain calls of mT5's parts; the published class gave the same (docs/comet.md)."""
     run("metrics", "install", "metricx", "--model", tiny / "metricx")
-    run("analyse", *texts, "--metrics", "metricx", "--out", "all")
-    results = json.loads(Path("all/results.json").read_text())
+    values, results = analysed("metricx")
     plain = """
 import json, sys, torch
 from transformers import AutoTokenizer, MT5ForConditionalGeneration
@@ -117,7 +120,7 @@ json.dump(scores, open("scores", "w"))
     subprocess.run(call, check=True, capture_output=True)
     scores = json.loads(Path("scores").read_text())
     assert len(set(scores)) > 3
-    assert sentence_scores("metricx") == pytest.approx(scores, abs=1e-4)
+    assert values == pytest.approx(scores, abs=1e-4)
     assert results["systems"][0]["overall"]["metricx"] == pytest.approx(sum(scores) / len(scores), abs=1e-4)
 
 
