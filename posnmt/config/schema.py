@@ -564,7 +564,7 @@ class Train(Section):
     @model_validator(mode="after")
     def _evaluates(self) -> Train:
         if self.evaluate_every is None and self.minutes is None:
-            raise ValueError("evaluate_every: null follows the clock: set minutes, or a number of updates")
+            raise ValueError("evaluations follow the clock (evaluate_every: null), and no minutes are set: set either")
         return self
 
     @model_validator(mode="after")

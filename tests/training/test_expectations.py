@@ -63,6 +63,7 @@ def test_nothing_is_claimed_beyond_the_table():
         (43_546, 26, 9000, None),
         (400_000, 13, 9000, None),
         (28_500, 60, 9000, None),
+        (80_000, 8, 2600, None),
     ],
 )
 def test_a_label_follows_from_pairs_length_and_updates(pairs, median, updates, label):
