@@ -11,6 +11,7 @@ import argparse
 import csv
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ def processor_seconds() -> float:
 
 
 def run(out: Path, seed: int) -> None:
-    """A demo in a process of its own; `cpu` in its folder has its seconds."""
+    """A demo in a process of its own; `cpu` in its folder has its seconds. What is left of one cut short is removed."""
+    shutil.rmtree(out, ignore_errors=True)
     before = processor_seconds()
     command = [sys.executable, "-m", "posnmt", "demo", "--out", str(out), "--seed", str(seed)]
     done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, check=True)

@@ -38,7 +38,7 @@ SYSTEMS: dict[str, list[dict[str, Any]]] = {
 LONGEST = 14
 LONGEST_TEST = 42
 TEST = 600
-"""Test sentences: enough that the difference on longer ones is beyond chance with every seed that was tried."""
+"""Test sentences."""
 SENTENCE = "lo dumo tuzu un zufi"
 """The woman sees a rope."""
 SHOWN = 240
@@ -95,7 +95,8 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
 def findings(groups: Sequence[Mapping[str, Any]], effects: LengthEffects) -> Iterator[str]:
     """What was found, in sentences: BLEU by source length, and how the losses of references grow beyond training.
 
-    Systems are compared on longer sentences alone: which one is better on those of trained length depends on the seed.
+    Systems are compared on longer sentences alone: on those of trained length they are near each other, and whether
+    they differ by more than chance has changed from run to run.
 
     Args:
         groups: of the verdict of an analysis.
