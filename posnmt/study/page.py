@@ -31,8 +31,7 @@ from posnmt.study.wording import amount, counted, decimals
 
 WHAT_SCALES_ARE = {
     "smoke": "A few updates on a small text show that all of it runs. Nothing is learned, no figure means anything.",
-    "small": "A small model, trained for hours on a processor: its figures are no match for the paper's, but its "
-    "systems can be compared with each other.",
+    "small": "Small models, trained for hours: compare these systems with each other, not with published figures.",
     "paper": "The settings of the paper.",
 }
 

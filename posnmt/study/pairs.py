@@ -12,7 +12,7 @@ from typing import Any
 
 from posnmt.study.claims import Claim, Comparison
 from posnmt.study.evidence import Evidence
-from posnmt.study.measures import LOSS, measure
+from posnmt.study.measures import LOSS, measure, words
 from posnmt.study.recipe import Recommend
 from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 from posnmt.study.wording import asked, in_figures
@@ -96,11 +96,22 @@ def _found(decision: Decision, rules: Rules) -> str:
 
 def _left(decisions: Sequence[Decision], rules: Rules) -> list[str]:
     """Undecided comparisons, with what it would take; those without an interval stand together by their reason."""
-    asked_of: dict[str, list[str]] = {}
+    of_reason: dict[str, list[Decision]] = {}
     for decision in decisions:
         reason = f"{_figures(decision, rules)}; {decision.takes}" if decision.takes else decision.why
-        asked_of.setdefault(reason, []).append(f"whether {decision.asked}")
-    return [f"{', and '.join(asked)} ({reason})" for reason, asked in asked_of.items()]
+        of_reason.setdefault(reason, []).append(decision)
+    return [f"{_whether(same, rules)} ({reason})" for reason, same in of_reason.items()]
+
+
+def _whether(decisions: Sequence[Decision], rules: Rules) -> str:
+    """What some decisions with one reason leave open."""
+    if len(decisions) == 1:
+        return f"whether {decisions[0].asked}"
+    pairs = dict.fromkeys(
+        " and ".join(rules.label(side.system) for side in decision.comparison.sides) for decision in decisions
+    )
+    measures = dict.fromkeys(words(decision.comparison.measure) for decision in decisions)
+    return f"whether {', or '.join(pairs)} differ in {' and '.join(measures)}"
 
 
 def _figures(decision: Decision, rules: Rules, sign: int = 1) -> str:

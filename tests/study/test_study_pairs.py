@@ -1,6 +1,7 @@
 """Every two systems of a study compared, on evidence whose effects are known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,3 +111,16 @@ def test_many_comparisons_are_cut_and_counted(effect):
 
 def test_one_system_has_no_pair():
     assert made({"a": 0.0})[:2] == ({}, [])
+
+
+def test_comparisons_that_are_open_for_one_reason_stand_together():
+    """The trained lengths of two systems are not known, so nothing is compared on sentences longer than these."""
+    generator = np.random.default_rng(1)
+    evidence = drawn(generator, {"a": 0.0, "b": 0.0, "c": 0.0}, LENGTHS)
+    outputs = [replace(each, trained_lengths=None) if each.system == "a" else each for each in evidence.outputs]
+    section = SECTION.model_copy(update={"measure": "length_difference"})
+    rules = corrected_rules(section, 3, Rules(resolve, "small", label=str.upper))
+    decisions = compared(section, "abc", {"test": replace(evidence, outputs=outputs)}, rules)
+    left = findings(decisions, rules)[1]
+    assert left.count("whether A and B, or A and C differ in ") == 1
+    assert left.count("whether ") == 1 + 2  # B and C, on both classes
