@@ -98,6 +98,14 @@ class Texts:
         return int((self.test_lengths[:, 0] > self.longest).sum())
 
     @property
+    def bins(self) -> list[int]:
+        """The first lengths of the bins of a curve: two of trained lengths and three of longer ones, by the test."""
+        sources = self.test_lengths[:, 0]
+        trained = np.quantile(sources[sources <= self.longest], [1 / 2]) if self.longer < len(sources) else []
+        longer = np.quantile(sources[sources > self.longest], [1 / 3, 2 / 3])
+        return sorted({self.longest + 1, *(int(end) + 1 for end in (*trained, *longer))})
+
+    @property
     def tokens(self) -> float:
         """The mean length of a training pair on its longer side, with the end symbol."""
         return float(self.lengths.max(axis=1).mean()) + 1

@@ -353,7 +353,6 @@ def _recipe(request: Request, settings: Mapping[str, Any], texts: Texts, chosen:
     measured = {"bleu_tokenizer": texts.config.train.bleu_tokenizer}
     systems = {name: _system(name) for name in request.compared}
     is_preset = systems == _preset()["systems"]
-    edge = texts.longest + 1
     return {
         "like": LIKE,
         "except": ["scales.smoke", *([] if is_preset else ["systems"])],
@@ -368,8 +367,8 @@ def _recipe(request: Request, settings: Mapping[str, Any], texts: Texts, chosen:
         },
         **({} if is_preset else {"systems": systems}),
         "analyses": {
-            "test": {"bins": [edge], **measured},
-            "curve": {"bins": sorted({edge // 2 + 1, edge, edge + edge // 2, 2 * edge}), **measured},
+            "test": {"bins": [texts.longest + 1], **measured},
+            "curve": {"bins": texts.bins, **measured},
         },
         "likelihoods": {"test": {"swap": True}},
     }  # fmt: skip

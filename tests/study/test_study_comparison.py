@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -96,6 +97,12 @@ def test_lengths_are_those_of_the_study_itself(made, tmp_path):
     assert train.source_lengths.max() == found["longest"]
     assert sum(length > found["longest"] for length in lengths) == found["longer"] >= FEWEST_LONGER
     assert max(lengths) == found["longest_tested"]
+    assert recipe.analyses["test"].bins == [found["longest"] + 1]
+    edges = [0, *recipe.analyses["curve"].bins, max(lengths) + 1]
+    assert (len(edges), edges.count(found["longest"] + 1)) == (6, 1)
+    counts = [sum(low <= length < high for length in lengths) for low, high in pairwise(edges)]
+    assert min(counts[:2]) > 0.3 * found["seen"]
+    assert min(counts[2:]) > 0.2 * found["longer"]
     dev = store.split("dev")
     assert max(dev.source_lengths.max(), dev.target_lengths.max()) <= found["cap"]
 
