@@ -9,12 +9,15 @@ import csv
 import lzma
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean, stdev
 
 import torch
 
 from docs.scripts.svg import Axes, document, label, matrix
 from posnmt.api.figures import figures
+from posnmt.evaluation.report.bands import banded
+from posnmt.evaluation.report.charts import Chart, Panel, curve_through
+from posnmt.evaluation.report.figures import Style, draw
+from posnmt.metrics.measure import Measure
 from posnmt.position import Span, Stack, create, join
 
 DOCS = Path(__file__).parents[1]
@@ -131,15 +134,16 @@ def rope() -> str:
 
 def second_sentence() -> str:
     """Output length beside the reference, by source length, of lines of one and of two captions."""
-    axes = Axes(
-        "Output length by source length, one sentence and two", "source length in subwords", "output / reference",
-        (-0.3, len(SENTENCE_BINS) - 0.7), (0.5, 1.1), list(enumerate(SENTENCE_BINS)),
-        [(each / 10, f"{each / 10:g}") for each in range(5, 12)], (1.5, "over 28 subwords"),
+    ratio = Measure("Length ratio", "output by reference, 1 is best", 3, neutral=1)
+    curves = [
+        curve_through(name, number, [(values(*of, each, "length_ratio"), None) for each in SENTENCE_BINS])
+        for number, (of, name) in enumerate(SENTENCE_CURVES.items())
+    ]
+    chart = Chart(
+        "second-sentence", "Output length by source length", "source length in subwords", SENTENCE_BINS,
+        [Panel(ratio, curves)], training=["seen", "seen", "unseen"], unreached="over 28 subwords",
     )  # fmt: skip
-    for (system, training, test), name in SENTENCE_CURVES.items():
-        ratios = [values(system, training, test, each, "length_ratio") for each in SENTENCE_BINS]
-        axes.curve(name, list(enumerate(map(mean, ratios))), list(map(stdev, ratios)), dots=True)
-    return axes.document()
+    return draw([banded(chart, "sd")], Style(width=6.0))["second-sentence"].svg
 
 
 SENTENCE_BINS = ("11-21", "22-28", "29-40")

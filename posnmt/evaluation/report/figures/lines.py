@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 # More curves have bars instead of bands, since bands would cover each other.
 MOST_BANDS = 2
-# The share of the space between two positions that the curves of a chart with bars take, and the most for one of them.
-SPREAD, APART = 0.6, 0.14
+# The share of the space between two positions that the curves of a chart with bars take, and the most for one of them;
+# and the most in inches.
+SPREAD, APART, INCHES_APART = 0.6, 0.14, 0.07
 # Of hollow markers, which are of few sentences.
 FADED = 0.6
 # With more positions, not every one has a marker.
@@ -43,7 +44,7 @@ def draw_lines(chart: Chart, style: Style) -> Drawing:
         figure, all_axes = canvas.figure_of(chart, entries, style)
         places = list(chart.places or range(len(chart.labels)))
         beside = [
-            _beside(places, number, most, chart.logarithmic) if style.bands and most > MOST_BANDS else places
+            _beside(places, number, most, chart, style) if style.bands and most > MOST_BANDS else places
             for number in range(most)
         ]
         handles: list[Any] = []
@@ -62,12 +63,13 @@ def draw_lines(chart: Chart, style: Style) -> Drawing:
         return canvas.save(figure, style, canvas.points_of(chart, all_axes, beside.__getitem__))
 
 
-def _beside(places: Sequence[float], number: int, count: int, logarithmic: bool) -> list[float]:
+def _beside(places: Sequence[float], number: int, count: int, chart: Chart, style: Style) -> list[float]:
     """The places of one of several curves, moved so that no two curves have bars at the same place."""
-    along = [math.log(place) for place in places] if logarithmic else places
+    along = [math.log(place) for place in places] if chart.logarithmic else places
+    share = min(APART, SPREAD / count, INCHES_APART * len(places) / canvas.panel_width(chart, style))
     gap = min((later - earlier for earlier, later in pairwise(along)), default=1.0)
-    moved = [place + (number - (count - 1) / 2) * gap * min(APART, SPREAD / count) for place in along]
-    return [math.exp(place) for place in moved] if logarithmic else moved
+    moved = [place + (number - (count - 1) / 2) * gap * share for place in along]
+    return [math.exp(place) for place in moved] if chart.logarithmic else moved
 
 
 def _parted(curve: Curve, few: Sequence[int]) -> tuple[Curve, Curve]:
