@@ -36,7 +36,7 @@ def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 1
+    assert any({"image/png", "image/svg+xml"} & set(output.get("data", {})) for output in outputs)
     return [output["text"] for output in outputs if output.output_type == "stream" and output.name == "stdout"]
 
 

@@ -43,7 +43,7 @@ OF_ONE_CHART = ("length", "difference", "place", "swap")
 FORMATS = ("pdf", "svg", "tex", "csv")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A figure for print.
 
@@ -105,6 +105,9 @@ class Figure:
             rf"\end{{{environment}}}",
         ]
         return "\n".join(body) + "\n"
+
+    def __repr__(self) -> str:
+        return f"<Figure: {self.chart.title}>"
 
     def _repr_svg_(self) -> str:
         """How a notebook shows it."""
