@@ -56,11 +56,7 @@ def matrix(values: Sequence[Sequence[float]], x: float, y: float, cell: float, l
 
 @dataclass
 class Axes:
-    """Curves over a range of x and y, with ticks, and a legend below, so that a phone need not shrink the text much.
-
-    Attributes:
-        shaded: from where on the ground is grey, and the words on it.
-    """
+    """Curves over a range of x and y, with ticks, and a legend below, so that a phone need not shrink the text much."""
 
     title: str
     across: str
@@ -69,7 +65,6 @@ class Axes:
     y: tuple[float, float]
     x_ticks: Sequence[tuple[float, str]]
     y_ticks: Sequence[tuple[float, str]]
-    shaded: tuple[float, str] | None = None
     width: int = 480
     height: int = 320
     body: list[str] = field(default_factory=list)
@@ -82,34 +77,20 @@ class Axes:
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return left + across * (right - left), bottom - up * (bottom - top)
 
-    def curve(
-        self, name: str, points: Sequence[tuple[float, float]], band: Sequence[float] = (), dots: bool = False
-    ) -> None:
-        """Add a curve, with a band of so much above and below each point."""
+    def curve(self, name: str, points: Sequence[tuple[float, float]]) -> None:
+        """Add a curve."""
         index = len(self.names)
         self.names.append(name)
         stroke = SERIES[index % len(SERIES)]
-        if band:
-            above = [self.place(x, y + spread) for (x, y), spread in zip(points, band, strict=True)]
-            below = [self.place(x, y - spread) for (x, y), spread in zip(points, band, strict=True)]
-            self.body.append(f'<path fill="{stroke}" fill-opacity="0.16" d="{_path([*above, *reversed(below)])}z"/>')
         placed = [self.place(x, y) for x, y in points]
         dash = f' stroke-dasharray="{STROKES[index]}"' if STROKES[index] else ""
         self.body.append(f'<path fill="none" stroke="{stroke}" stroke-width="2"{dash} d="{_path(placed)}"/>')
-        if dots:
-            self.body += [f'<circle cx="{number(x)}" cy="{number(y)}" r="3.5" fill="{stroke}"/>' for x, y in placed]
 
     def document(self) -> str:
         """The picture."""
         left, bottom = self.place(self.x[0], self.y[0])
         right, top = self.place(self.x[1], self.y[1])
         parts = []
-        if self.shaded is not None:
-            start, words = self.shaded
-            x = self.place(start, 0)[0]
-            size = f'width="{number(right - x)}" height="{number(bottom - top)}"'
-            parts.append(f'<rect x="{number(x)}" y="{number(top)}" {size} fill="{SHADE}"/>')
-            parts.append(label(right - 6, top + 16, words, "end", MUTED))
         for value, words in self.y_ticks:
             y = self.place(0, value)[1]
             parts.append(f'<path stroke="{GRID}" d="M{number(left)} {number(y)}H{number(right)}"/>')
