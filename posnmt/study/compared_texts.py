@@ -101,9 +101,9 @@ class Texts:
     def bins(self) -> list[int]:
         """The first lengths of the bins of a curve: two of trained lengths and three of longer ones, by the test."""
         sources = self.test_lengths[:, 0]
-        trained = np.quantile(sources[sources <= self.longest], [1 / 2]) if self.longer < len(sources) else []
-        longer = np.quantile(sources[sources > self.longest], [1 / 3, 2 / 3])
-        return sorted({self.longest + 1, *(int(end) + 1 for end in (*trained, *longer))})
+        trained, longer = sources[sources <= self.longest], sources[sources > self.longest]
+        ends = [*([np.median(trained)] if len(trained) else []), *np.quantile(longer, [1 / 3, 2 / 3])]
+        return sorted({self.longest + 1, *(int(end) + 1 for end in ends)})
 
     @property
     def tokens(self) -> float:
