@@ -22,6 +22,9 @@ from posnmt_position.errors import PositionError, nearest, quoted
 LARGEST = 100_000_000
 """The largest whole number: PyTorch cannot count the bytes of matrices far beyond it."""
 
+FARTHEST = 1e12
+"""The largest other number, above and below 0: products of a few are finite."""
+
 _LIMITS = {
     "multiple_of": ("a multiple of", lambda value, limit: value % limit == 0),
     "le": ("less than or equal to", operator.le),
@@ -119,7 +122,11 @@ def _beyond(value: Any, kind: type, limits: Mapping[str, Any]) -> str | None:
     for name, (words, holds) in _LIMITS.items():
         if name in limits and not holds(value, limits[name]):
             return f"Input should be {words} {limits[name]:,}, got {quoted(value)}"
-    return f"{quoted(value)} is more than {LARGEST:,}" if kind is int and value > LARGEST else None
+    if kind is int:
+        return f"{quoted(value)} is more than {LARGEST:,}" if value > LARGEST else None
+    return (
+        None if abs(value) <= FARTHEST else f"Input should be from {-FARTHEST:g} to {FARTHEST:g}, got {quoted(value)}"
+    )
 
 
 def _is_finite(value: Any) -> bool:

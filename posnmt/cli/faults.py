@@ -55,11 +55,13 @@ _NUMBERS = click.types.IntParamType | click.types.FloatParamType
 
 def _in_words(kind: click.ParamType) -> click.ParamType:
     def convert(value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from posnmt.config.numbers import in_digits
+        from posnmt.config.numbers import in_digits, within
 
         try:
             is_text = isinstance(kind, _NUMBERS) and isinstance(value, str)
-            return kind.convert(in_digits(value) if is_text else value, param, ctx)
+            converted = kind.convert(in_digits(value) if is_text else value, param, ctx)
+            limited = getattr(kind, "max", None) is not None
+            return within(converted) if isinstance(kind, _NUMBERS) and not limited else converted
         except ValueError as error:
             kind.fail(f"{error}; got {quoted(value)}", param, ctx)
         except click.BadParameter:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from pydantic_core import PydanticKnownError, core_schema
@@ -11,8 +12,14 @@ from pydantic_core import PydanticKnownError, core_schema
 _NO_SCHEMAS = {"default", "metadata", "serialization"}
 """Parts of a schema that hold values, not schemas."""
 
-BEYOND = 2**63
-"""Whole numbers of a setting without another limit are below this."""
+BEYOND = 2**31
+"""Whole numbers of a setting without another upper limit are below this, on both sides of 0."""
+
+FARTHEST = 1e12
+"""Other numbers of a setting without another upper limit are at most this, above and below 0.
+
+Products of a few of them are finite in float64, and each of them is in float32.
+"""
 
 _EXPONENT = re.compile("[-+]?[0-9]+[eE][-+]?[0-9]+")
 
@@ -26,6 +33,19 @@ def in_digits(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError("a number is written in the digits 0 to 9, without underscores")
     return text
+
+
+def within(number: float) -> float:
+    """A number of a command line, unchanged, if it has no other limit.
+
+    Raises:
+        ValueError: it is not below `BEYOND`, or not at most `FARTHEST`.
+    """
+    if isinstance(number, int) and abs(number) >= BEYOND:
+        raise ValueError(f"a whole number below {BEYOND:,} is needed")
+    if math.isfinite(number) and abs(number) > FARTHEST:
+        raise ValueError(f"a number of {FARTHEST:g} or less is needed")
+    return number
 
 
 def exact(schema: Any) -> None:
@@ -43,7 +63,8 @@ def exact(schema: Any) -> None:
     if kind in ("int", "float"):
         inner: Any = {**schema, "strict": True}
         limited = {"le", "lt"} & {*schema}
-        reading = as_number if kind == "float" else _as_int if limited else _as_limited_int
+        readings = {"float": (_as_limited_number, as_number), "int": (_as_limited_int, _as_int)}
+        reading = readings[kind][bool(limited)]
         schema.clear()
         schema.update(core_schema.no_info_before_validator_function(reading, inner))
         return
@@ -68,6 +89,22 @@ def _as_limited_int(value: Any) -> Any:
     number = _as_int(value)
     if isinstance(number, int) and number >= BEYOND:
         raise PydanticKnownError("less_than", {"lt": BEYOND})
+    if isinstance(number, int) and number <= -BEYOND:
+        raise PydanticKnownError("greater_than", {"gt": -BEYOND})
+    return number
+
+
+def _as_limited_number(value: Any) -> Any:
+    """Like `as_number`, for settings without a limit of their own.
+
+    Raises:
+        PydanticKnownError: the number is too large, or too far below 0.
+    """
+    number = as_number(value)
+    if isinstance(number, Real) and FARTHEST < number < math.inf:
+        raise PydanticKnownError("less_than_equal", {"le": FARTHEST})
+    if isinstance(number, Real) and -math.inf < number < -FARTHEST:
+        raise PydanticKnownError("greater_than_equal", {"ge": -FARTHEST})
     return number
 
 

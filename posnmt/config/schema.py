@@ -474,6 +474,7 @@ class Train(Section):
     concatenate: float = Field(
         0.0,
         ge=0,
+        le=1000,
         description="concatenations of two random pairs (Kondo et al. 2021), relative to the corpus; 1 doubles the "
         "corpus, by lines of two sentences: for texts with several sentences in a line",
     )
@@ -484,8 +485,10 @@ class Train(Section):
         description="join each pair with the pairs before it in its document, so many in all at most, as further "
         "training pairs: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
     )
-    accumulate: Positive = Field(
+    accumulate: int = Field(
         1,
+        gt=0,
+        le=100_000,
         description="batches of each device that are accumulated for one update; the gradient is the mean over all "
         "their tokens",
     )
@@ -656,7 +659,9 @@ class Decode(Section):
 
     # The options of commands, of the server and of Python are made from these fields; see CONTRIBUTING.md.
 
-    beam: Annotated[Size, On(server=True, common=True)] = Field(4, description="hypotheses kept; 1 is greedy search")
+    beam: Annotated[int, On(server=True, common=True)] = Field(
+        4, gt=0, le=1000, description="hypotheses kept; 1 is greedy search"
+    )
     length_penalty: float = Field(1.0, ge=0, le=10, description="a: hypotheses rank by log-probability / length^a")
     coverage_penalty: float = Field(
         0.0,
@@ -665,9 +670,11 @@ class Decode(Section):
         "beta x the sum over source subwords of -log(min(attention, 1)); Transformers only",
     )
     max_ratio: float = Field(
-        2.0, gt=0, description="longest output = max_ratio x source length + max_extra, in subwords"
+        2.0, gt=0, le=1000, description="longest output = max_ratio x source length + max_extra, in subwords"
     )
-    max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
+    max_extra: int = Field(
+        50, ge=0, le=100_000, description="see max_ratio; outputs that reach the limit are counted and reported"
+    )
     max_source: Annotated[Positive | None, On(python="", heading="Text")] = Field(
         None,
         description="refuse lines of more subwords, whose time grows with the square of their length; none: translate "
@@ -687,7 +694,9 @@ class Decode(Section):
         "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
         "as-trained: mend, or warn with split off; off: nothing, and only empty translations are reported",
     )
-    min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    min_length: int = Field(
+        0, ge=0, le=100_000, description="shortest output in subwords, as far as max_ratio allows it"
+    )
     protect: Annotated[Literal["auto", "off"] | list[str], On(heading="Text")] = Field(
         "auto",
         description="what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up, "
@@ -713,6 +722,7 @@ class Decode(Section):
     mbr: int = Field(
         0,
         ge=0,
+        le=1000,
         description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
         "0: the most probable",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -15,7 +16,7 @@ import posnmt
 from posnmt.api.arguments import checked
 from posnmt.base.errors import UserError
 from posnmt.config.numbers import in_digits
-from posnmt.config.schema import Config, Model, Positive, Train
+from posnmt.config.schema import Config, Model, Positive, Sampling, Train
 from posnmt.config.yaml import Section
 from posnmt.evaluation.analyse.swap import parse_swapped
 from posnmt.run.resolve import load
@@ -181,14 +182,49 @@ def test_whole_numbers_have_a_limit_and_no_value_is_no_number(tmp_path):
     endless = [name for name, field in Train.model_fields.items() if field.annotation in (int, Positive | None)]
     assert {"steps", "epochs", "batch", "seed", "evaluate_every", "patience"} <= {*endless}
     for name in endless:
-        with pytest.raises(UserError, match=f"^train.{name}: a number below .* is needed, got {2**63}") as raised:
-            load(path, [f"train.{name}={2**63}"])
+        beyond = 2**63 if name == "seed" else 2**31
+        limit = "of 100,000 or less" if name == "accumulate" else "below .*"
+        with pytest.raises(UserError, match=f"^train.{name}: a number {limit} is needed, got {beyond}") as raised:
+            load(path, [f"train.{name}={beyond}"])
         assert len(raised.value.lines) == 1
-    assert load(path, [f"train.steps={2**63 - 1}"]).train.steps == 2**63 - 1
+    assert load(path, [f"train.steps={2**31 - 1}"]).train.steps == 2**31 - 1
     for setting in ("train.steps=", "train.steps= ", "train="):
         with pytest.raises(UserError, match=r"^train(\.steps)? has no value \(--set\); write train.*=null for none"):
             load(path, [setting])
     assert load(path, ["train.steps=null", "train.epochs=1"]).train.steps is None
+
+
+EXTREMES = (2**31, 2**63, 1e308, -1, -(2**63), -1e308, math.nan, math.inf)
+
+
+def numbers(annotation) -> set[type]:
+    """The types of the numbers in a type."""
+    if annotation in (int, float):
+        return {annotation}
+    return {kind for part in get_args(annotation) if not isinstance(part, str) for kind in numbers(part)}
+
+
+# The values of a sweep are checked as values of the settings that they are for.
+NUMERIC = sorted(
+    {
+        (kind.__module__, kind.__qualname__, name): (kind, name)
+        for kind in [*sections(), *sections(Options)]
+        for name, annotation in get_type_hints(kind).items()
+        if (name in getattr(kind, "model_fields", ()) or kind in sections(Options)) and numbers(annotation)
+        if (kind, name) != (Dimension, "values")
+    }.items()
+)
+
+
+@pytest.mark.parametrize(("kind", "name"), [each for _, each in NUMERIC], ids=[f"{q}.{n}" for (_, q, n), _ in NUMERIC])
+def test_no_number_is_extreme(kind, name):
+    """Seeds may have 63 or 32 bits. Other numbers that nobody needs are refused with the name of their field."""
+    whole = 1e12 if float in numbers(get_type_hints(kind)[name]) else 2**31
+    for value in EXTREMES:
+        for given in (value, [value], (value, value), {"a": value}):
+            if refuses(kind, name, given):
+                continue
+            assert abs(value) < {(Train, "seed"): 2**63, (Sampling, "seed"): 2**32}.get((kind, name), whole), given
 
 
 def test_arguments_of_functions():

@@ -6,6 +6,7 @@ import click
 import pytest
 from pydantic import ValidationError
 
+from posnmt.cli.faults import in_words
 from posnmt.cli.search import search_options
 from posnmt.config.marks import On, kind, offered
 from posnmt.config.schema import Decode, Sampling
@@ -13,11 +14,27 @@ from posnmt.deploy.server.own import OPTIONS, Query
 
 PROBES = [
     *("-1", "0", "1e-9", "0.5", "1", "2", "9.99", "10", "10.01", "1000", "1001", "100000000", "100000001"),
-    *("4294967295", "4294967296", "nan", "auto", "off", "huge", "as-trained", "fp32", "bf16", "fp16"),
+    *(
+        "2147483647",
+        "2147483648",
+        "4294967295",
+        "4294967296",
+        "1e12",
+        "1e13",
+        "1e308",
+        "nan",
+        "auto",
+        "off",
+        "huge",
+        "as-trained",
+        "fp32",
+        "bf16",
+        "fp16",
+    ),
 ]
 """Values at and beside the limits of the options."""
 
-ON_COMMANDS = {each.name: each for each in search_options("cli")}
+ON_COMMANDS = {each.name: each for each in in_words(click.Command("x", params=search_options("cli"))).params}
 
 
 def takes(section: type, name: str, text: str) -> bool:
