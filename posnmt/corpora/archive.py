@@ -21,15 +21,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from posnmt.base.errors import UserError, nearest
+from posnmt.base.errors import LONGEST_SHOWN, UserError, nearest, quoted
 from posnmt.corpora.download import require_space
-from posnmt.data.unpack import refuse_bomb, reported_memory, unpacking
+from posnmt.data.unpack import Member, refuse_bomb, reported_memory, unpacking
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
 """Exceptions of damaged compressed streams. An OSError without a number is one as well."""
 _DAMAGED_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, struct.error, ValueError, OverflowError)
 """More exceptions of damaged archives, whose tables have impossible numbers or names."""
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
+MOST_MEMBERS = 100_000
+"""The most files of an archive: headers compress to nearly nothing, and each takes a kilobyte of memory."""
+
 _CHECK_MEMBERS = "check the names of the members in the recipe"
 
 
@@ -40,7 +43,7 @@ def is_archive(path: Path) -> bool:
         UserError: the file is damaged.
     """
     with _reported_damage(path):
-        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+        return zipfile.is_zipfile(path) or _is_tar(path)
 
 
 def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) -> set[str]:
@@ -65,15 +68,18 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     with _reported_damage(archive, *_DAMAGED_ARCHIVE):
         for name, size, opener in _entries(archive):
             names.append(name)
+            if len(names) > MOST_MEMBERS:
+                what = f"the archive has more than {MOST_MEMBERS:,} files"
+                raise UserError(what, archive, "unpack it by hand and name the unpacked files")
             total += size
             refuse_bomb(total, archive)
             for pattern in (each for each in members if name == each or fnmatchcase(name, each)):
                 if pattern in extracted:
-                    what = f"{pattern} matches both {extracted[pattern]} and {name}"
+                    what = f"{pattern} matches both {_shown(extracted[pattern])} and {_shown(name)}"
                     raise UserError(what, archive, "name one of them")
                 if opener is None:
                     raise UserError(
-                        f"{name} is a link, and links in archives are not followed", archive, _CHECK_MEMBERS
+                        f"{_shown(name)} is a link, and links in archives are not followed", archive, _CHECK_MEMBERS
                     )
                 require_space(members[pattern].parent, size, name)
                 with opener() as stream, members[pattern].open("wb") as out:
@@ -82,9 +88,22 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     missing = [pattern for pattern in members if pattern not in extracted]
     if missing and not optional:
         near = nearest(missing[0], names)
-        hint = f"did you mean {near!r}?" if near else f"it has {', '.join(names[:8])}{' …' * (len(names) > 8)}"
+        hint = (
+            f"did you mean {near!r}?"
+            if near
+            else f"it has {', '.join(map(_shown, names[:8]))}{' …' * (len(names) > 8)}"
+        )
         raise UserError(f"the archive has no {' and no '.join(missing)}", archive, hint)
     return set(extracted)
+
+
+def _is_tar(path: Path) -> bool:
+    """Whether a file is a tar archive. Python's `is_tarfile` would read a name of any length."""
+    try:
+        with tarfile.open(path, tarinfo=Member):
+            return True
+    except tarfile.ReadError:
+        return False
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] | None]]:
@@ -94,9 +113,9 @@ def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] 
             for info in box.infolist():
                 if not info.is_dir():
                     yield info.filename, info.file_size, _opener(box.open, info)
-    elif tarfile.is_tarfile(archive):
+    elif _is_tar(archive):
         # As a stream: seeking back in a compressed archive would decompress it again from its beginning.
-        with tarfile.open(archive, "r|*") as tar:
+        with tarfile.open(archive, "r|*", tarinfo=Member) as tar:
             for item in tar:
                 if not item.isdir():
                     yield (
@@ -106,6 +125,11 @@ def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] 
                     )
     else:
         raise UserError("this is not a zip or tar archive", archive, "inspect it, remove it, and fetch it again")
+
+
+def _shown(name: str) -> str:
+    """The name of a member in messages, cut if it is very long."""
+    return name if len(name) <= LONGEST_SHOWN else quoted(name)
 
 
 def _opener(opens: Callable[..., Any], item: object) -> Callable[[], IO[bytes]]:

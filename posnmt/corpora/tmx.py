@@ -16,6 +16,9 @@ from posnmt.corpora.archive import unpacked
 from posnmt.corpora.download import Say
 from posnmt.corpora.text import write_rows
 
+MOST_LEVELS, MOST_ELEMENTS, MOST_BYTES = 100, 100_000, 1 << 24
+"""The deepest nesting of elements, and the most elements and bytes from the end of a unit to the end of the next."""
+
 _MARKUP = ("bpt", "ept", "it", "ph", "ut")
 """Elements inside a segment that hold another format's markup and no text."""
 
@@ -153,8 +156,12 @@ def refuse_entities(stream: BinaryIO, file: Path) -> None:
             raise UserError(what, file, "remove the declaration")
 
     parser.StartElementHandler, parser.EntityDeclHandler = element, entity
+    read = 0
     try:
         while not in_element and (chunk := stream.read(1 << 16)):
+            read += len(chunk)
+            if read > MOST_BYTES:
+                raise UserError(f"no element begins in {MOST_BYTES:,} bytes", file, "name an XML file")
             parser.Parse(chunk)
     except (expat.ExpatError, LookupError, ValueError) as error:  # also raised for unknown encodings
         raise malformed(error, file) from None
@@ -170,17 +177,59 @@ def one_line(text: str) -> str:
     return re.sub(r"[\r\n\t]+", " ", text).strip()
 
 
+class _SinceUnit:
+    """A stream that raises an error where a memory has too much between the ends of two units, which is all in memory.
+
+    Attributes:
+        bytes, elements: since the last unit.
+    """
+
+    def __init__(self, stream: BinaryIO, file: Path) -> None:
+        self._stream, self._file = stream, file
+        self.bytes = self.elements = 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes.
+
+        Raises:
+            UserError: there are more than `MOST_BYTES` without a unit.
+        """
+        chunk = self._stream.read(size)
+        self.bytes += len(chunk)
+        if self.bytes > MOST_BYTES:
+            raise self._fault(f"a unit has more than {MOST_BYTES:,} bytes")
+        return chunk
+
+    def refuse_element(self, level: int) -> None:
+        """Count an element at a depth.
+
+        Raises:
+            UserError: it is nested too deeply, or there are too many without a unit.
+        """
+        self.elements += 1
+        if level > MOST_LEVELS:
+            raise self._fault(f"more than {MOST_LEVELS} elements are nested")
+        if self.elements > MOST_ELEMENTS:
+            raise self._fault(f"a unit has more than {MOST_ELEMENTS:,} elements")
+
+    def _fault(self, what: str) -> UserError:
+        return UserError(what, self._file, "give a memory with a sentence or a few in each unit (tu)")
+
+
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
     """The translation units as a stream; units that have been read are freed."""
     open_elements: list[ElementTree.Element] = []
+    since = _SinceUnit(stream, file)
     try:
         # entities are refused before
-        for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314
+        for event, element in ElementTree.iterparse(since, events=("start", "end")):  # noqa: S314
             if event == "start":
                 open_elements.append(element)
+                since.refuse_element(len(open_elements))
                 continue
             open_elements.pop()
             if _name(element) == "tu":
+                since.bytes = since.elements = 0
                 yield element
                 for each in open_elements:  # the innermost one holds the unit
                     each.clear()

@@ -1,25 +1,32 @@
-"""Limits for files from others: the size of what a compressed file unpacks to, and the length of a line.
+"""Limits for files from others: what a compressed file unpacks to, the length of a line, and a number of objects.
 
-A few kilobytes can unpack to terabytes, or to one line that exceeds any memory. Text does not: compression makes it 3
-to 10 times smaller.
+A few kilobytes can unpack to terabytes, to one line that exceeds any memory, or to millions of empty lines, each an
+object of Python. Text does not: compression makes it 3 to 10 times smaller.
 """
 
 from __future__ import annotations
 
 import io
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from posnmt.base.errors import UserError
 
 RATIO = 200
 """The most bytes that a byte of a compressed file may become, if the whole is larger than `FREE`."""
 
-FREE = 1 << 30
+FREE = 1 << 28
 """The bytes that any compressed file may become."""
+
+OBJECT = 64
+"""The bytes that a line takes in memory beside its own."""
+
+NAME = 1 << 16
+"""Bytes of the longest name, and of the longest extended header, in a tar archive."""
 
 LINE = 1 << 24
 """Bytes of the longest line."""
@@ -31,10 +38,12 @@ class Unpacking(io.RawIOBase):
     Args:
         stream: decompresses.
         path: of the compressed file.
+        free: the bytes that it may become whatever its size.
     """
 
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
+    def __init__(self, stream: BinaryIO, path: Path, free: int | None = None) -> None:
         self._stream, self._path, self._size = stream, path, 0
+        self._free = FREE if free is None else free
 
     def readable(self) -> bool:
         """It is."""
@@ -49,8 +58,8 @@ class Unpacking(io.RawIOBase):
         with reported_memory(self._path):
             chunk = self._stream.read(len(buffer))
         buffer[: len(chunk)] = chunk
-        self._size += len(chunk)
-        refuse_bomb(self._size, self._path)
+        self._size += len(chunk) + OBJECT * chunk.count(b"\n")
+        refuse_bomb(self._size, self._path, self._free)
         return len(chunk)
 
     def close(self) -> None:
@@ -59,9 +68,38 @@ class Unpacking(io.RawIOBase):
         super().close()
 
 
-def unpacking(stream: BinaryIO, path: Path) -> BinaryIO:
+def unpacking(stream: BinaryIO, path: Path, free: int | None = None) -> BinaryIO:
     """A decompressed stream, buffered and limited."""
-    return io.BufferedReader(Unpacking(stream, path), 1 << 17)
+    return io.BufferedReader(Unpacking(stream, path, free), 1 << 17)
+
+
+class Member(tarfile.TarInfo):
+    """A file of a tar archive. Its header declares no long name, and no long table of a sparse file.
+
+    Python would read them before anybody sees the file: names of gigabytes, which compress to nearly nothing.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """The file that a header describes.
+
+        Raises:
+            tarfile.ReadError: its name, or its extended header, is longer than `NAME`.
+        """
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in _EXTENDED and made.size > NAME:
+            raise tarfile.ReadError(f"a name or an extended header has more than {NAME:,} bytes")
+        return made
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """A table of any length, in the content of the file."""
+        raise tarfile.ReadError("a sparse file, which archives of text do not have")
+
+
+_EXTENDED = {
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+}
+"""Types of headers whose content Python reads as a whole."""
 
 
 @contextmanager
@@ -78,15 +116,21 @@ def reported_memory(path: Path) -> Iterator[None]:
         raise UserError(what, path, "it may be damaged: remove it, and fetch it again, or unpack it by hand") from None
 
 
-def refuse_bomb(size: int, path: Path) -> None:
+def refuse_bomb(size: int, path: Path, free: int | None = None) -> None:
     """Check the size of what has come out of a compressed file.
 
+    Args:
+        size: bytes, with `OBJECT` for each line.
+        path: of the compressed file.
+        free: the bytes that it may become whatever its size; default: `FREE`.
+
     Raises:
-        UserError: it is more than `FREE`, and more than `RATIO` times the file.
+        UserError: it is more than `free`, and more than `RATIO` times the file.
     """
-    if size > FREE and size > RATIO * path.stat().st_size:
+    free = FREE if free is None else free
+    if size > free and size > RATIO * path.stat().st_size:
         raise UserError(
-            f"it unpacks to more than {FREE:,} bytes and {RATIO} times its size, which text does not",
+            f"it unpacks to more than {free:,} bytes and {RATIO} times its size, which text does not",
             path,
             "if you trust it, unpack it yourself and name the unpacked file",
         )

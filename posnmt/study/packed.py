@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from posnmt.base.errors import UserError
-from posnmt.data.unpack import unpacking
+from posnmt.data.unpack import Member, unpacking
+
+FREE = 1 << 26
+"""The bytes that any packed folder may become: it is read as a whole."""
+
+MOST_FILES, MOST_COLUMNS = 100_000, 10_000
+"""The most files of a packed folder, and translations of a test text."""
 
 _DAMAGE = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError, OverflowError)
 """What damaged files raise; an archive's table has impossible numbers and names."""
@@ -50,11 +56,13 @@ def unpack(packed: Path) -> dict[str, bytes]:
     """
     try:
         with lzma.open(packed) as stream:
-            content = unpacking(cast(BinaryIO, stream), packed).read()
+            content = unpacking(cast(BinaryIO, stream), packed, FREE).read()
         files: dict[str, bytes] = {}
         # As a stream, in which no damaged size leads back; a sparse file would be larger than the archive.
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r|") as tar:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r|", tarinfo=Member) as tar:
             for about in tar:
+                if len(files) >= MOST_FILES:
+                    raise damaged(packed)
                 opened = tar.extractfile(about) if about.isreg() and about.sparse is None else None
                 if opened is None:
                     raise damaged(packed)
@@ -87,13 +95,16 @@ def separated(content: bytes, packed: Path) -> dict[str, bytes]:
     limit = csv.field_size_limit(max(len(content), 1))
     try:
         text = io.StringIO(content.decode("utf-8"), newline="")
-        names, *rows = csv.reader(text, strict=True)
-        columns = [*zip(*rows, strict=True)] or [()] * len(names)
-        return {
-            name: "".join(f"{line}\n" for line in column).encode("utf-8")
-            for name, column in zip(names, columns, strict=True)
-        }
-    except (csv.Error, ValueError):  # ValueError: no UTF-8, no names, or rows of other lengths
+        rows = csv.reader(text, strict=True)
+        names = next(rows, None)
+        if not names or len(names) > MOST_COLUMNS or len({*names}) < len(names):
+            raise damaged(packed)
+        columns = [bytearray() for _ in names]
+        for row in rows:  # a row at a time: as objects of Python, the cells would take 98 times the memory
+            for column, line in zip(columns, row, strict=True):
+                column += f"{line}\n".encode()
+        return {name: bytes(column) for name, column in zip(names, columns, strict=True)}
+    except (csv.Error, ValueError):  # ValueError: no UTF-8, or a row of another length
         raise damaged(packed) from None
     finally:
         csv.field_size_limit(limit)
