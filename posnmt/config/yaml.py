@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema
 from yaml.constructor import ConstructorError
 
-from posnmt.base.errors import UserError, existing_file, nearest, quoted, raise_all
+from posnmt.base.errors import LONGEST_SHOWN, UserError, existing_file, nearest, quoted, raise_all
 from posnmt.config.numbers import exact
 
 MOST_BYTES = 2**22
@@ -246,8 +246,11 @@ def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
             f"a setting is written key.key=value; got {quoted(setting)}", "--set", "for example train.steps=1000"
         )
     if not value.strip():
+        key = key if len(key) <= LONGEST_SHOWN else quoted(key)
         raise UserError(f"{key} has no value", "--set", f"write {key}=VALUE, or {key}=null for none")
     names = key.strip().split(".")
+    if len(names) > MOST_LEVELS:
+        raise UserError(f"{quoted(key)} has more than {MOST_LEVELS} parts", "--set", "write key.key=value")
     try:
         change = _construct(_compose(value))
     except yaml.YAMLError as error:
