@@ -22,6 +22,10 @@ _NAMES = {
 """Names of types in safetensors files."""
 
 
+MOST_TABLES = 1 << 30
+"""The most bytes of tables that follow from a configuration alone, such as those of sinusoids by distance."""
+
+
 def stored(model: nn.Module) -> dict[str, Tensor]:
     """What files hold of a model: its parameters, shared ones once, and buffers that do not follow from its config."""
     saved = model.state_dict(keep_vars=True).keys()
@@ -84,20 +88,37 @@ def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor],
     return tensors, about
 
 
-def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Read the weights of a model, or of this process's slice of it, from a file; return the metadata of its header.
+def shapes_in(path: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors in a safetensors file by name, from its header: no tensor is read.
+
+    Raises:
+        UserError: no such file, or not safetensors.
+    """
+    if not path.exists():
+        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118  no mapping
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from its origin") from None
+
+
+def refuse_other_weights(model: nn.Module, path: Path) -> None:
+    """Check that the weights in a file are those of a model, by their names and shapes in the file's header.
+
+    Args:
+        model: may be on the device meta. So a configuration that does not belong to the file allocates nothing.
 
     Raises:
         UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
     """
-    tensors, about = read_tensors(path)
-    places = stored(model)
-    faults = [f"{name} is missing" for name in places if name not in tensors]
-    faults += [f"{name} is not in this model" for name in tensors if name not in places]
+    shapes, places = shapes_in(path), stored(model)
+    faults = [f"{name} is missing" for name in places if name not in shapes]
+    faults += [f"{name} is not in this model" for name in shapes if name not in places]
     faults += [
-        f"{name} is {list(tensors[name].shape)}, not {list(place.shape)}"
+        f"{name} is {shapes[name]}, not {list(place.shape)}"
         for name, place in places.items()
-        if name in tensors and tensors[name].shape != place.shape
+        if name in shapes and shapes[name] != list(place.shape)
     ]
     if faults:
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
@@ -105,8 +126,30 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
             f"the checkpoint was made with another config: {'; '.join(faults[:3])}{more}", path,
             "use the config.yaml that was written with it",
         )  # fmt: skip
+
+
+def refuse_large_tables(model: nn.Module, path: Path) -> None:
+    """Check the tables of a model that no file of weights holds, since they follow from its configuration.
+
+    Raises:
+        UserError: they have more than `MOST_TABLES` bytes.
+    """
+    places = stored(model)
+    if sum(each.nbytes for name, each in model.named_buffers() if name not in places) > MOST_TABLES:
+        what = f"the model's fixed tables have more than {MOST_TABLES:,} bytes"
+        raise UserError(what, path, "correct the distances and lengths in its config.yaml")
+
+
+def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
+    """Read the weights of a model, or of this process's slice of it, from a file; return the metadata of its header.
+
+    Raises:
+        UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
+    """
+    refuse_other_weights(model, path)
+    tensors, about = read_tensors(path)
     with torch.no_grad():
-        for name, place in places.items():
+        for name, place in stored(model).items():
             place.copy_(slice_like(tensors[name], place))
     return about
 

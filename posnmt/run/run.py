@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -253,12 +253,19 @@ class Run:
         Args:
             checkpoint: `model` (the final model), `best`, `average`, or `last`.
         """
-        from posnmt.model.registry import build_undrawn
-        from posnmt.model.weights import load_model
+        import torch
 
-        text = self.text()
-        model = build_undrawn(self.config.model, text.source.size, text.target.size, text.pairs)
-        load_model(model, self.trained_weights(checkpoint))
+        from posnmt.model.registry import build_undrawn
+        from posnmt.model.weights import load_model, refuse_large_tables, refuse_other_weights
+
+        text, weights = self.text(), self.trained_weights(checkpoint)
+        build = partial(build_undrawn, self.config.model, text.source.size, text.target.size, text.pairs)
+        with torch.device("meta"):  # no memory is allocated before the configuration is seen to be that of the weights
+            declared = build()
+        refuse_other_weights(declared, weights)
+        refuse_large_tables(declared, self.folder)
+        model = build()
+        load_model(model, weights)
         return model.eval()
 
     def trained_weights(self, checkpoint: str = "model") -> Path:

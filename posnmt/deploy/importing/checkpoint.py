@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.base.errors import UserError, existing_file, is_out_of_memory
+from posnmt.base.errors import UserError, existing_file, is_out_of_memory, quoted
 from posnmt_position.absolute import sinusoids
 
 OTHER = "check that it is the file that the toolkit wrote"
@@ -59,8 +59,13 @@ class Checkpoint:
 
     def __init__(self, tensors: Mapping[str, Tensor], path: Path, width: int, order: Tensor | None = None) -> None:
         self.tensors, self.path, self.width = tensors, path, width
-        self.order = torch.arange(width) if order is None else order
+        self._order = order
         self._taken: set[str] = set()
+
+    @property
+    def order(self) -> Tensor:
+        """For each of our features, the index of the toolkit's."""
+        return torch.arange(self.width) if self._order is None else self._order
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -182,6 +187,7 @@ def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
         UserError: the file does not exist, is not of this kind, or has objects of other classes, whose code would run.
     """
     existing_file(path, "the checkpoint")
+    _refuse_compressed(path)
     safe: AbstractContextManager[None] = torch.serialization.safe_globals(list(allowed))
     try:
         with safe:
@@ -197,12 +203,37 @@ def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
         raise UserError("the file is not a checkpoint of PyTorch, or is damaged", path, OTHER) from None
 
 
+def _refuse_compressed(path: Path) -> None:
+    """Check that a zip file is not compressed; PyTorch would unpack it, to any size, and never compresses itself.
+
+    Raises:
+        UserError: its files are larger than it, or it is no zip file although it begins like one.
+    """
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":  # the older format of torch.save, which is not compressed
+            return
+    try:
+        with zipfile.ZipFile(path) as box:
+            declared = sum(each.file_size for each in box.infolist())
+    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError):
+        raise UserError("the file is not a checkpoint of PyTorch, or is damaged", path, OTHER) from None
+    if declared > path.stat().st_size:
+        what = f"the checkpoint's files have {declared:,} bytes, more than the checkpoint itself"
+        raise UserError(what, path, "save it with torch.save, which does not compress")
+
+
 def tensors_of(tree: Any, path: Path) -> dict[str, Tensor]:
     """The tensors in a dictionary, by name.
 
     Raises:
-        UserError: `tree` is not a dictionary with names.
+        UserError: `tree` is not a dictionary with names; or a tensor has more bytes than the file.
     """
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UserError("not a checkpoint: it has no named weights", path, OTHER)
-    return {name: tensor for name, tensor in tree.items() if isinstance(tensor, Tensor)}
+    tensors = {name: tensor for name, tensor in tree.items() if isinstance(tensor, Tensor)}
+    size = path.stat().st_size
+    for name, tensor in tensors.items():
+        if tensor.nbytes > size:  # such as one number that is repeated, by a stride of 0
+            what = f"{quoted(name)} has the shape {list(tensor.shape)}, more than the file of {size:,} bytes holds"
+            raise UserError(what, path, OTHER)
+    return tensors

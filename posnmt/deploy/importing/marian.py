@@ -91,10 +91,13 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
     if not folder.is_dir():
         raise UserError("the folder does not exist", folder, "name a folder that save_pretrained wrote")
     settings = _settings(folder / "config.json")
+    path, tensors = _tensors(folder)
+    # Before anything is allocated by the sizes that config.json declares.
+    _tables(Checkpoint(tensors, path, settings.d_model), settings)
     sides = [_vocabulary(path, size, settings) for path, size in _vocabulary_sizes(folder, settings).items()]
     vocabularies = [sides[0], sides[-1]]  # the same one twice if it is shared
     text, notes = _text(folder, vocabularies, languages or _languages(folder))
-    path, tensors = _tensors(folder)
+    checkpoint = Checkpoint(tensors, path, settings.d_model, order(settings.d_model))
     return Imported(
         model={
             "d_model": settings.d_model,
@@ -108,7 +111,7 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
             "decoder": {"layers": settings.decoder_layers, "position": [{"scheme": "sinusoidal"}]},
         },
         text=text,
-        weights=_weights(Checkpoint(tensors, path, settings.d_model, order(settings.d_model)), settings, vocabularies),
+        weights=_weights(checkpoint, settings, vocabularies),
         format=FORMAT,
         files=[path, *_files(folder, settings)],
         marks=[code for code in _codes(vocabularies[0]) if mark_of(f"{code} x") == code],
