@@ -41,7 +41,8 @@ def report(make_report):
         lines[HTML_ROW] = HTML_TEXT
         lines[LONG_ROW] = "lang " * 20_000 + "Ende"
     outputs[0][EMPTY_ROW] = ""
-    return make_report(source, reference, dict(zip([HTML_NAME, "seeds:1", "seeds:2"], outputs, strict=True)))
+    named = dict(zip([HTML_NAME, "seeds:1", "seeds:2"], outputs, strict=True))
+    return make_report(source, reference, named, bin_width=10)
 
 
 @pytest.fixture(scope="session")
