@@ -56,10 +56,8 @@ def dev_files(run: Run) -> list[Path]:
 def _more(run: Run) -> list[str]:
     """Options that double the limit at which a training ended."""
     train = run.config.train
-    unit = run.record["stopped"].rpartition(" ")[2]  # as `why_stop` writes it
-    ended = unit if unit in ("minutes", "steps", "epochs") else "patience"
-    if ended == "steps" and train.minutes is not None and "train.steps" in run.record.get("chosen", ()):
-        ended = "minutes"  # for which the steps were planned
+    unit = run.record["stopped"].rpartition(" ")[2].removesuffix("s")  # as `why_stop` writes it: "1 step", "2 minutes"
+    ended = f"{unit}s" if unit in ("minute", "step", "epoch") else "patience"
     doubled = 2 * getattr(train, ended)
     return ["--minutes", f"{doubled:g}"] if ended == "minutes" else ["--set", f"train.{ended}={doubled}"]
 

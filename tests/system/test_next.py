@@ -10,9 +10,13 @@ import pytest
 
 import posnmt
 from posnmt.base.errors import UserError
-from posnmt.base.interrupt import Interrupted
+from posnmt.base.interrupt import Interrupted, StopSignal
+from posnmt.cli.next import after_training
+from posnmt.data.batch import Cursor
 from posnmt.run.resolve import load
 from posnmt.run.run import LOCK, Run
+from posnmt.training.progress import Progress
+from posnmt.training.stop import why_stop
 from posnmt.training.train import train
 from tests.support import corpus
 from tests.support.commands import refused, run
@@ -105,6 +109,27 @@ def test_what_preparing_suggests_trains_on_that_store(config, tmp_path, monkeypa
     _, told = run(*suggested(err)["train"])
     assert f"these inputs are prepared already: {out.strip()}" in told
     assert Run.open(tmp_path / "runs" / config.stem).record["steps"] == 1
+
+
+LIMITS = [("minutes", 1), ("minutes", 0.5), ("minutes", 2), ("steps", 1), ("steps", 1200), ("epochs", 1), ("epochs", 2)]
+
+
+@pytest.mark.parametrize(("key", "limit"), [*LIMITS, ("patience", 1), ("patience", 2)])
+def test_going_on_has_twice_the_limit_that_ended_a_training(config, tmp_path, key, limit):
+    budget = {"train.steps": "null", "train.minutes": 99, f"train.{key}": limit}
+    changed = load(config, [*TINY, *(f"{name}={value}" for name, value in budget.items())])
+    trained = train(load(config, [*TINY, "train.steps=1"]), tmp_path / "run")
+    trained.change(changed, step=1)
+    reached = {
+        "minutes": Progress(seconds=60 * limit),
+        "steps": Progress(step=limit),
+        "epochs": Progress(cursor=Cursor(epoch=limit)),
+        "patience": Progress(waited=limit),
+    }
+    trained.write_record({**trained.record, "stopped": why_stop(changed.train, reached[key], StopSignal())})
+    [*_, more] = after_training(Run.open(trained.folder))
+    option = ["--minutes", f"{2 * limit:g}"] if key == "minutes" else ["--set", f"train.{key}={2 * limit}"]
+    assert more[-2:] == option
 
 
 @pytest.fixture(scope="module")
