@@ -151,7 +151,7 @@ def following(out: Path) -> Iterator[str]:
     yield "    posnmt train --source train.en --target train.de --minutes 40 --out runs/mine"
     yield "    posnmt translate runs/mine --input new.en --output new.de"
     yield "  Compare the two systems on them, with several seeds:"
-    yield "    posnmt compare train.en train.de --systems transformer,relative"
+    yield "    posnmt compare train.en train.de --systems transformer,relative --out compared"
     yield "\nThe report of this demo:"
 
 
