@@ -12,14 +12,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from typing_extensions import TypedDict
 
 from posnmt.base import files
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, quoted
 from posnmt.base.files import load_json
 from posnmt.base.output import write_json
 from posnmt.base.version import __version__
@@ -67,6 +68,24 @@ class _First(TypedDict):
     sha256: str
     bytes: int
     fetched: str
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects to the web alone, and from https to https alone; Python would follow one to ftp too.
+
+    A request has no credentials, so another host gets none.
+    """
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        """The request that follows a redirect.
+
+        Raises:
+            HTTPError: it leads to another kind of address.
+        """
+        kind = urlsplit(newurl).scheme
+        if kind != "https" and (kind != "http" or req.type == "https"):
+            raise HTTPError(newurl, code, f"with a redirect to {quoted(newurl)}, which is not followed", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class Downloads:
@@ -153,7 +172,7 @@ class Downloads:
             return
         fixed = {"User-Agent": f"posnmt/{__version__}", "Accept-Encoding": "identity"}
         request = Request(url, headers={**fixed, **partial.range_headers()})  # noqa: S310  spec.py checks it
-        with urlopen(request, timeout=self.timeout) as answer:  # noqa: S310
+        with build_opener(_Redirects).open(request, timeout=self.timeout) as answer:
             had = partial.size
             start = partial.begin(answer.status, answer.headers)
             if had:
