@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from posnmt.base.errors import printable
+
 EVERY = 10.0
 """Seconds between two lines of progress if there is no terminal."""
 
@@ -71,8 +73,8 @@ class Display:
             self.quiet = self.console.quiet = True
 
     def say(self, message: str) -> None:
-        """Print one line."""
-        self.console.print(message, markup=False)
+        """Print one line; control characters in it are escaped."""
+        self.console.print("\n".join(map(printable, message.split("\n"))), markup=False)
 
     def detail(self, message: str) -> None:
         """Print one line that only those who ask for details want to read."""
@@ -213,5 +215,5 @@ def duration(seconds: float) -> str:
 
 
 def warn(message: str) -> None:
-    """Print a warning to standard error."""
-    print(f"warning: {message}", file=sys.stderr)
+    """Print a warning to standard error, as one line without control characters."""
+    print(printable(f"warning: {message}"), file=sys.stderr)

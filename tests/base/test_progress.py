@@ -107,3 +107,10 @@ def test_brief_lines_have_the_width_of_the_terminal(text) -> None:
     from rich.cells import cell_len
 
     assert 38 <= cell_len(line) <= 40
+
+
+@pytest.mark.parametrize("say", [lambda line: Display().say(line), progress.warn])
+def test_text_of_a_file_commands_no_terminal(capsys, say) -> None:
+    say("name \x1b[31mred\x1b[0m\r\x00\x9b2J end")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(r"name \x1b[31mred\x1b[0m\r\x00\x9b2J end")

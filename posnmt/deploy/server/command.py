@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, printable
 from posnmt.deploy.server.app import application
 from posnmt.deploy.server.clients import VARIABLE, Keys
 from posnmt.deploy.server.connections import patient
@@ -113,7 +113,7 @@ def serve(
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def described(models: Sequence[Model]) -> Iterator[str]:
