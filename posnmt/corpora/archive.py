@@ -23,7 +23,7 @@ from typing import IO, Any, BinaryIO
 
 from posnmt.base.errors import LONGEST_SHOWN, UserError, nearest, quoted
 from posnmt.corpora.download import require_space
-from posnmt.data.unpack import Member, refuse_bomb, reported_memory, unpacking
+from posnmt.data.unpack import Declared, Member, refuse_bomb, reported_memory, unpacking
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
 """Exceptions of damaged compressed streams. An OSError without a number is one as well."""
@@ -42,7 +42,7 @@ def is_archive(path: Path) -> bool:
     Raises:
         UserError: the file is damaged.
     """
-    with _reported_damage(path):
+    with _reported_damage(path, Declared):
         return zipfile.is_zipfile(path) or _is_tar(path)
 
 

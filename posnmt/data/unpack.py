@@ -73,6 +73,10 @@ def unpacking(stream: BinaryIO, path: Path, free: int | None = None) -> BinaryIO
     return io.BufferedReader(Unpacking(stream, path, free), 1 << 17)
 
 
+class Declared(tarfile.TarError):
+    """A tar archive declares a size that no archive of text has."""
+
+
 class Member(tarfile.TarInfo):
     """A file of a tar archive. Its header declares no long name, and no long table of a sparse file.
 
@@ -84,16 +88,16 @@ class Member(tarfile.TarInfo):
         """The file that a header describes.
 
         Raises:
-            tarfile.ReadError: its name, or its extended header, is longer than `NAME`.
+            Declared: its name, or its extended header, is longer than `NAME`.
         """
         made = super().frombuf(buf, encoding, errors)
         if made.type in _EXTENDED and made.size > NAME:
-            raise tarfile.ReadError(f"a name or an extended header has more than {NAME:,} bytes")
+            raise Declared(f"a name or an extended header of a file has more than {NAME:,} bytes")
         return made
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         """A table of any length, in the content of the file."""
-        raise tarfile.ReadError("a sparse file, which archives of text do not have")
+        raise Declared("it has a sparse file, which archives of text do not have")
 
 
 _EXTENDED = {

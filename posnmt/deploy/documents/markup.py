@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.raw import Part, RawDocument, RawSegment, Text
 from posnmt.deploy.documents.segment import Piece, Segment, Tag, has_letters
 
@@ -78,6 +79,9 @@ TABLE = frozenset(["table", "caption", "colgroup", "tbody", "thead", "tfoot", "t
 LISTS = frozenset(["ul", "ol", "menu", "dl", "select", "datalist", "ruby"])
 CLOSED = frozenset(["table", "template", "object", "svg", "math", "button"])
 """Elements that only their own end tag and end tags of outer elements end."""
+
+MOST_LEVELS = 512
+"""The deepest nesting: browsers build no deeper tree, and the time to find what a tag ends grows with the depth."""
 
 NOTE = re.compile(r"<sup\b[^<>]*>((?:<(?!/?sup\b)[^<>]*>|[^\s<]){1,50})</sup\s*>(?![\w/⁄])", re.IGNORECASE)
 """A superscript that may be the mark of a note or a power: without blanks, and at the end of a word."""
@@ -271,7 +275,7 @@ def read_html(data: bytes, path: Path) -> RawDocument:
     text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
     tokens = Tokens(text.content).tokens
     document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace", [text.mark])
-    page = _Page(text, document, GOOGLE if any(token.keeps_page for token in tokens) else "")
+    page = _Page(text, path, document, GOOGLE if any(token.keeps_page for token in tokens) else "")
     ends = [*(token.at for token in tokens[1:]), len(text.content)]
     document.parts.append(text.content[: tokens[0].at if tokens else None])
     for token, end in zip(tokens, ends, strict=False):
@@ -316,8 +320,8 @@ class _Region:
 class _Page:
     """Collects the parts of a page."""
 
-    def __init__(self, text: Text, document: RawDocument, reason: str) -> None:
-        self._text, self._document = text, document
+    def __init__(self, text: Text, path: Path, document: RawDocument, reason: str) -> None:
+        self._text, self._path, self._document = text, path, document
         self._open: list[str] = []
         self._regions = [_Region("", 0, 0, reason, document.parts)]
 
@@ -350,6 +354,9 @@ class _Page:
             self._add_tag(token, parts)
             return
         self._open.append(token.name)
+        if len(self._open) > MOST_LEVELS:
+            what = f"more than {MOST_LEVELS} elements are nested"
+            raise UserError(what, f"{self._path}:{self._text.line(token.at)}", "close elements that are left open")
         reason = around
         if token.name in KEPT and (own is None or token.name in PLAIN):
             reason = around or f"<{token.name}>"
