@@ -9,7 +9,7 @@ from typing import Any
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.seeds import spread
 from posnmt.evaluation.report.charts import Chart, Line, Panel, curve_through, lines_of
-from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, with_best
 from posnmt.metrics.measure import Measure
 
 MEASURES = {
@@ -80,18 +80,13 @@ def _grid(results: dict[str, Any], kind: str, measure: str, title: str) -> Grid:
         Head(label, about=f"n = {count:,}")
         for label, count in zip(of_kind["labels"], of_kind["reference_words"], strict=True)
     ]
-    marks = dict(_marks(results, kind, measure))
-    rows = [
-        Row(
-            line.name,
-            [
-                _cell(results, kind, measure, line, place, marks.get((line.name, place), ""))
-                for place in range(len(heads))
-            ],
-            series=line.number,
-        )
-        for line in lines_of(results)
+    marks, lines = dict(_marks(results, kind, measure)), lines_of(results)
+    cells = [
+        [_cell(results, kind, measure, line, place, marks.get((line.name, place), "")) for place in range(len(heads))]
+        for line in lines
     ]
+    marked = with_best(cells, [MEASURES[measure].higher] * len(heads))
+    rows = [Row(line.name, row, series=line.number) for line, row in zip(lines, marked, strict=True)]
     return Grid(heads, rows, title=title)
 
 

@@ -132,6 +132,8 @@ def test_the_page_marks_what_differs_from_the_first_system(results):
             marked += bool(other.sign)
             seeds = [each[measure][place] for each in results["words"][kind]["systems"][1:]]
             assert (other.mean, other.low, other.high) == pytest.approx((sum(seeds) / 2, min(seeds), max(seeds)))
+            shown = [float(cell.own.partition(" ")[0]) for cell in (first, other)]
+            assert [first.best, other.best] == [each == max(shown) for each in shown]
     assert marked > 3
     chart = words_chart(results)
     assert [curve.name for curve in chart.panels[0].curves] == ["a", "b"]
