@@ -117,7 +117,7 @@ class Analysis:
             width: in inches.
             font: `sans`, or `serif`, which has the widths of Times.
             bands: what stands around the means of several seeds: `range` (from the lowest to the highest), `sd` (a
-                standard deviation), `ci` (95 % intervals) or `none`. A single output has its interval over sentences.
+                standard deviation), `ci` (95 % intervals) or `none`. A single output has the interval of the analysis.
 
         Raises:
             UserError: an argument has another value, or the analysis has no such figure.

@@ -96,7 +96,7 @@ class Formats(click.ParamType):
     default="range",
     show_default=True,
     help="around the means of several seeds: from the lowest to the highest, a standard deviation, or 95 % intervals;"
-    " a single output has its 95 % interval over sentences",
+    " a single output has the 95 % interval of the analysis",
 )
 @option(
     "--format", "formats", type=Formats(), default="pdf,svg,tex", show_default=True, metavar="pdf,svg,tex,csv",

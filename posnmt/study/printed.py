@@ -129,7 +129,12 @@ def _copied(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dic
     first_rows = [next(iter(of_bin.values())) for of_bin in next(iter(outputs.values())).values()]
     trained = TrainedLengths.of_trainings(_trained(folder, outputs))
     results = {
-        "settings": {"unit": first_rows[0]["unit"], "metrics": _measures(outputs)[:1], "scores": {}},
+        "settings": {
+            "unit": first_rows[0]["unit"],
+            "metrics": _measures(outputs)[:1],
+            "scores": {},
+            "drawn": "sentences",
+        },
         "systems": [_system(bins, _measures(outputs)) for bins in outputs.values()],
         "training": None if trained == TrainedLengths() else trained,
         "bins": [{"label": row["bin"], "n": int(row["n"]), "training": mark(_bin(row), trained)} for row in first_rows],

@@ -20,7 +20,8 @@ BANDS: dict[Bands, str] = {
     "none": "",
 }
 """What is shown of several seeds; of a single output, all but `sd` and `none` show its interval."""
-OF_ONE = "95 % bootstrap intervals over sentences"
+OF_ONE = "95 % bootstrap intervals over {}"
+"""Of a single output, over what the bootstrap draws."""
 
 
 def banded(chart: Chart, bands: Bands) -> Chart:
@@ -74,5 +75,5 @@ def in_words(chart: Chart, bands: Bands) -> str:
         return chart.about_bands
     several, single = (any((curve.seeds > 1) == kind for curve in curves) for kind in (True, False))
     if chart.kind == "whiskers" or not several:
-        return OF_ONE
-    return BANDS[bands] + (f"; of one seed, {OF_ONE}" if single else "")
+        return OF_ONE.format(chart.drawn)
+    return BANDS[bands] + (f"; of one seed, {OF_ONE.format(chart.drawn)}" if single else "")

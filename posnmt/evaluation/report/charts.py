@@ -108,7 +108,8 @@ class Chart:
         squared: for `heat`, whether rows have the same positions as columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
-        about_bands: the intervals in words, where they are not those over sentences or seeds.
+        about_bands: the intervals in words, where they are not bootstrap intervals or those over seeds.
+        drawn: what the bootstrap of the intervals draws: `sentences`, `documents` or `paragraphs`.
         limits: ends of the vertical axis, of a chart that shares it with others; None: from its values.
         undecided: positions whose values decide nothing, and the reason for the legend; None: those of few sentences.
     """
@@ -129,6 +130,7 @@ class Chart:
     width: int = 1
     opened: bool = True
     about_bands: str = ""
+    drawn: str = "sentences"
     limits: tuple[float, float] | None = None
     undecided: tuple[Sequence[int], str] | None = None
 

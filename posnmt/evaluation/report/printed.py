@@ -132,8 +132,14 @@ def of_analysis(
     measure = measured[0] if measure is None else measure
     refuse_unknown(measure, measured, "measure of this analysis")
     if kind == "length":
-        return [length_chart(results, lines or lines_of(results), measure)]
-    sections = charts(results, lines)
+        found = [length_chart(results, lines or lines_of(results), measure)]
+    else:
+        found = _in_sections(charts(results, lines), kind, measure)
+    return [replace(chart, drawn=results["settings"]["drawn"]) for chart in found]
+
+
+def _in_sections(sections: dict[str, list[Chart]], kind: str, measure: str) -> list[Chart]:
+    """The charts of a kind among those of a report, by its sections."""
     name = measure.replace("_", "-")
     found = {
         "difference": [chart for chart in sections["difference"] if chart.name == f"{name}-differences"],

@@ -1,15 +1,19 @@
 """The sentence to cite: what the verdict says first, and everything that it depends on."""
 
+import re
+
 import pytest
 
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
-from tests.support.report_case import noisy, sentences
+from posnmt.evaluation.report.printed import caption, of_analysis
+from posnmt.evaluation.report.write import write
+from tests.support.report_case import noisy, sentences, without_figures
 
 
 @pytest.fixture
-def results_of(tmp_path):
+def analysis_of(tmp_path):
     lines = sentences(120)
     for name, text in {"test.en": lines, "a": noisy(lines, 0.2, 1), "b": noisy(lines, 0.4, 2)}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
@@ -18,9 +22,14 @@ def results_of(tmp_path):
     def run(*names, **settings):
         asked = Settings(**{"metrics": ["chrf", "bleu"], "resampling": Resampling(70, seed=5), **settings})
         outputs = {name: tmp_path / name for name in names}
-        return analyse(tmp_path / "test.en", tmp_path / "test.en", outputs, asked).results
+        return analyse(tmp_path / "test.en", tmp_path / "test.en", outputs, asked)
 
     return run
+
+
+@pytest.fixture
+def results_of(analysis_of):
+    return lambda *names, **settings: analysis_of(*names, **settings).results
 
 
 def test_it_has_all_that_its_sentence_depends_on(results_of, tmp_path):
@@ -37,6 +46,18 @@ def test_it_has_all_that_its_sentence_depends_on(results_of, tmp_path):
         assert part in conditions
     assert str(tmp_path) not in said
     assert "pairs" not in said
+
+
+@pytest.mark.parametrize(("documents", "drawn"), [("ids", "documents"), (None, "sentences")])
+def test_captions_and_the_page_say_what_the_intervals_draw(analysis_of, tmp_path, documents, drawn):
+    analysis = analysis_of("a", "b", documents=documents and tmp_path / documents)
+    for kind in ("length", "difference"):
+        [chart] = of_analysis(analysis.results, kind, None)
+        assert f"over {drawn}" in caption(chart, "range", "")
+    with without_figures():
+        write(analysis, tmp_path / "out", 0)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert {*re.findall(r"bootstrap samples of the (\w+)", page)} == {drawn}
 
 
 @pytest.mark.parametrize(
