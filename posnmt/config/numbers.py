@@ -100,10 +100,11 @@ def _as_limited_number(value: Any) -> Any:
     Raises:
         PydanticKnownError: the number is too large, or too far below 0.
     """
-    number = as_number(value)
-    if isinstance(number, Real) and FARTHEST < number < math.inf:
+    number: Any = as_number(value)
+    is_number = isinstance(number, Real)
+    if is_number and FARTHEST < number < math.inf:
         raise PydanticKnownError("less_than_equal", {"le": FARTHEST})
-    if isinstance(number, Real) and -math.inf < number < -FARTHEST:
+    if is_number and -math.inf < number < -FARTHEST:
         raise PydanticKnownError("greater_than_equal", {"ge": -FARTHEST})
     return number
 

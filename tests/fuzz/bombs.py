@@ -263,13 +263,6 @@ def _compressed_checkpoint(place: Path, bomb: bool) -> None:
     (place / "stored").unlink()
 
 
-def _repeated(place: Path, bomb: bool) -> None:
-    """A tensor of one number that is repeated."""
-    import torch
-
-    torch.save({"a": torch.zeros(1).expand(10**12 if bomb else 4) if bomb else torch.zeros(4)}, place / "a")
-
-
 def _checkpoint(place: Path) -> None:
     from posnmt.deploy.importing.checkpoint import tensors_of, unpickled
 
@@ -340,7 +333,6 @@ BOMBS = {
     "marian, d_model": Bomb(_marian(d_model=2**40), _import, 32),
     "marian, layers": Bomb(_marian(encoder_layers=10**9), _import, 64),
     "torch, compressed": Bomb(_compressed_checkpoint, _checkpoint, 32),
-    "torch, repeated": Bomb(_repeated, _checkpoint, 32),
     "safetensors, declared": Bomb(_header, _tensors, 32),
     "sentencepiece, declared": Bomb(_declared_piece, _subwords, 32),
     "sentencepiece, trainer spec": Bomb(_trainer_spec, _subwords, 32),
