@@ -24,7 +24,7 @@ OPTIONS = {
     for path, command in all_commands()
     if not isinstance(command, click.Group)
 }
-EXIST = {"--help"}.union(*OPTIONS.values())
+EXIST = {"--help", "--help-all"}.union(*OPTIONS.values())
 
 
 def messages():

@@ -177,17 +177,17 @@ def test_every_choice_is_refused_with_the_choices() -> None:
     ("arguments", "line"),
     [
         ("train --mintes 4", "posnmt train has no option --mintes; did you mean --minutes?"),
-        ("train --device cuda", "posnmt train has no option --device; see `posnmt train --help`"),
+        ("train --device cuda", "posnmt train has no option --device; see `posnmt train --help-all`"),
         ("trian", "posnmt has no command 'trian'; did you mean train?"),
         ("frobnicate", "posnmt has no command 'frobnicate'; see `posnmt --help`"),
         ("data fecth", "posnmt data has no command 'fecth'; did you mean fetch?"),
         ("train --minutes", "--minutes needs a value"),
         ("analyse --parallel a", "--parallel needs 2 values"),
         ("train --resume=1", "--resume takes no value"),
-        ("analyse --source a", "--reference is missing; see `posnmt analyse --help`"),
+        ("analyse --source a", "--reference is missing; see `posnmt analyse --help-all`"),
         ("export run", "--format is missing; see `posnmt export --help`"),
         ("prepare", "CONFIG is missing; see `posnmt prepare --help`"),
-        ("serve run --port x", "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help`"),
+        ("serve run --port x", "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help-all`"),
     ],
 )
 def test_mistakes_on_the_command_line(arguments: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:

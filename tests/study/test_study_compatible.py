@@ -104,6 +104,6 @@ def test_what_cannot_be_compared():
 
 
 def test_the_reach_is_that_of_95_of_100():
-    made = asked(30.0, 29.0, 10**12)
+    made = asked(30.0, 29.0, 2**31 - 1)
     answer = compatibility(made, found(made, 1.0, 1e-9, math.inf), "small")
     assert (answer.high - answer.low) / 2 == pytest.approx(NormalDist().inv_cdf(0.975) * 0.3 * 2**0.5, rel=1e-4)

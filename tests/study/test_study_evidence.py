@@ -252,7 +252,7 @@ def test_documents_are_stored_with_the_counts(tmp_path):
 def test_chunks_of_samples_make_no_difference(monkeypatch):
     evidence = bleu_evidence()
     before = one(evidence, compare("higher", measure="bleu"))
-    monkeypatch.setattr("posnmt.evaluation.analyse.resample.bootstrap_sums.__defaults__", (40 * 7,))
+    monkeypatch.setattr("posnmt.evaluation.analyse.resample.bootstrap_sums.__defaults__", (40 * 7, None))
     assert one(evidence, compare("higher", measure="bleu")).low == pytest.approx(before.low, rel=1e-12)
 
 

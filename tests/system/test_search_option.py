@@ -86,7 +86,7 @@ def test_its_range_is_that_of_its_declaration(found):
     status, message = found["range"]
     assert status == 2
     assert "--shyness" in message
-    assert "0<=x<=9" in message
+    assert "from 0 to 9" in message
 
 
 def test_no_engine_ignores_it(found):

@@ -148,7 +148,7 @@ def test_two_trainings_in_one_folder(config, tmp_path):
 def test_somebody_elses_files_are_no_unfinished_run(config, tmp_path):
     (tmp_path / "run" / "text").mkdir(parents=True)
     assert not is_unfinished(tmp_path / "run"), "no lock of ours is in it"
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="is here already"):
         train(config, tmp_path / "run")
 
 

@@ -171,9 +171,9 @@ def test_auto_takes_pytorch_where_it_must(trained, source):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (("--max-ratio", "inf"), "max_ratio: a finite number is needed, got inf"),
+        (("--max-ratio", "inf"), "--max-ratio: a number above 0 and of 1,000 or less is needed; got 'inf'"),
         (("--length-penalty", "1e9"), "--length-penalty: a number from 0 to 10 is needed; got '1e9'"),
-        (("--beam", "9" * 20), f"--beam: a whole number from 1 to 100,000,000 is needed; got '{'9' * 20}'"),
+        (("--beam", "9" * 20), f"--beam: a whole number from 1 to 1,000 is needed; got '{'9' * 20}'"),
     ],
 )
 def test_settings_out_of_range_for_every_engine(engine, options, fault):
