@@ -29,7 +29,7 @@ def sentence(error: click.ClickException) -> str:
         case click.MissingParameter():
             what = f"{_name(error)} is missing"
         case click.BadParameter():
-            what = f"{_name(error)}: {error.message}"
+            what = f"{_name(error)}: {error.message.rstrip('.')}"
         case click.BadOptionUsage():
             several = re.search(r"\d+ (?=argument)", error.message)
             needs = f"needs {several[0]}values" if several else "needs a value"

@@ -34,11 +34,11 @@ class Width(click.ParamType):
         found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(in|cm|mm|pt)", value, re.ASCII)
         if found is None:
             self.fail(
-                f"{value!r} is no width: write a number and its unit, such as 5.5in, 14cm, 140mm, 397pt.", param, ctx
+                f"{value!r} is no width: write a number and its unit, such as 5.5in, 14cm, 140mm, 397pt", param, ctx
             )
         width = float(found[1]) * UNITS[found[2]]
         if not NARROWEST <= width <= WIDEST:
-            self.fail(f"{value!r} is not between {NARROWEST:g}in and {WIDEST:g}in.", param, ctx)
+            self.fail(f"{value!r} is not between {NARROWEST:g}in and {WIDEST:g}in", param, ctx)
         return width
 
 
@@ -52,7 +52,7 @@ class Formats(click.ParamType):
         formats = value if isinstance(value, tuple) else tuple(dict.fromkeys(value.split(",")))
         for each in formats:
             if each not in FORMATS:
-                self.fail(f"{each!r} is not one of {', '.join(FORMATS)}; separate several by commas.", param, ctx)
+                self.fail(f"{each!r} is not one of {', '.join(FORMATS)}; separate several by commas", param, ctx)
         return formats
 
 
@@ -64,9 +64,10 @@ class Formats(click.ParamType):
     metavar="KIND",
     default="length",
     show_default=True,
-    help="what is drawn: a measure by source length; its difference from the first system; the lengths of outputs;"
-    " precision and recall by place in the sentence; a measure by swapped words; the loss of references by target"
-    " position, its difference from the baseline, or the loss by source length",
+    help="length: a measure by source length; difference: its difference from the first system; output-length: the"
+    " lengths of outputs; place: precision and recall by place in the sentence; swap: a measure by swapped words;"
+    " position: the loss of references by target position; position-difference: its difference from the baseline;"
+    " source-length: the loss by source length",
 )
 @option("--measure", metavar="NAME", help="such as chrf; default: the main metric of the analysis")
 @option(

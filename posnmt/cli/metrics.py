@@ -131,9 +131,13 @@ def _neural(name: str) -> Any:
     Raises:
         UserError: there is none, or posnmt computes it itself.
     """
+    from posnmt.base.errors import refuse_unknown
+    from posnmt.base.plugins import is_class, names
     from posnmt.metrics.neural.metric import NEURAL, NeuralMetric
-    from posnmt.metrics.registry import metric
+    from posnmt.metrics.registry import OWN, metric
 
+    if name not in OWN and not is_class(name):
+        refuse_unknown(name, [*NEURAL, *names("metric")], "neural metric", "NAME")
     known = metric(name)
     if not isinstance(known, NeuralMetric):
         raise UserError(f"{name} needs no installation: posnmt counts it itself", "NAME", choices(name, NEURAL))

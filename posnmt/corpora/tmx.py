@@ -188,7 +188,7 @@ class _SinceUnit:
         self._stream, self._file = stream, file
         self.bytes = self.elements = 0
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """The next bytes.
 
         Raises:

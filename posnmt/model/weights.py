@@ -64,7 +64,7 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, st
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, tensor in ordered:
-            file.write(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+            file.write(tensor.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -186,8 +186,20 @@ def test_every_choice_is_refused_with_the_choices() -> None:
         ("train --resume=1", "--resume takes no value"),
         ("analyse --source a", "--reference is missing; see `posnmt analyse --help-all`"),
         ("export run", "--format is missing; see `posnmt export --help`"),
+        (
+            "figure analysis --width 1in",
+            "--width: '1in' is not between 2in and 20in; see `posnmt figure --help`",
+        ),
+        (
+            "figure analysis --format a.",
+            "--format: 'a.' is not one of pdf, svg, tex, csv; separate several by commas; see `posnmt figure --help`",
+        ),
+        ("metrics install nix", "no neural metric is called 'nix' (NAME); there are: comet, comet-qe, metricx"),
         ("prepare", "CONFIG is missing; see `posnmt prepare --help`"),
-        ("serve run --port x", "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help-all`"),
+        (
+            "serve run --port x",
+            "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help-all`",
+        ),
     ],
 )
 def test_mistakes_on_the_command_line(arguments: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from posnmt.cli.group import COMMAND, Group
-from posnmt.cli.help import HEADINGS, SHORT, Command, option, parts, sections
+from posnmt.cli.help import HEADINGS, SHORT, Command, is_long, option, parts, sections
 from posnmt.cli.main import main
 from tests.support.commands import all_commands, refused, run
 
@@ -59,6 +59,14 @@ def test_all_help_fits_the_width_and_has_every_option(path):
     names = {name for each in options(LONG[path]) for name in (*each.opts, *each.secondary_opts)}
     assert max(map(len, text.splitlines())) <= COLUMNS
     assert listed(text) == names | {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=spelled)
+def test_help_has_every_choice(path):
+    text = re.sub(r"(?<=[-|])\s+", "", helped(path, "--help-all" if is_long(LEAVES[path]) else "--help"))
+    for each in options(LEAVES[path]):
+        for choice in getattr(each.type, "choices", ()):
+            assert re.search(rf"(?<![\w-]){re.escape(choice)}[|\]:]", text), (each.opts, choice)
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=spelled)
