@@ -59,7 +59,9 @@ def list_corpora(word: str | None, as_json: bool) -> None:
 @data.command(context_settings=COMMAND)
 @click.argument("names", nargs=-1, required=True)
 @click.option(
-    "--cache", type=click.Path(path_type=Path), help="folder; default: corpora in $POSNMT_CACHE or ~/.cache/posnmt"
+    "--cache",
+    type=click.Path(path_type=Path),
+    help="folder; default: corpora in $POSNMT_CACHE, or in posnmt of the user's cache ($XDG_CACHE_HOME, else ~/.cache)",
 )
 @click.option("--pair", metavar="SRC-TGT", help="source and target, such as en-de; default: the catalogue's pair")
 @click.option(

@@ -106,7 +106,9 @@ class Data(Section):
         "and counted)",
     )
     store: str | None = Field(
-        None, description="folder of prepared stores; default: $POSNMT_CACHE/stores, or ~/.cache/posnmt/stores"
+        None,
+        description="folder of prepared stores; default: stores in $POSNMT_CACHE, or in posnmt of the "
+        "user's cache ($XDG_CACHE_HOME, else ~/.cache)",
     )
 
     @property

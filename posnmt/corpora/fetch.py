@@ -83,7 +83,7 @@ class FetchedCorpus:
 
 
 def default_cache() -> Path:
-    """The cache of corpora for all studies of a user: $POSNMT_CACHE/corpora, else ~/.cache/posnmt/corpora."""
+    """The cache of corpora for all studies of a user: `corpora` in the cache (`cache_folder`)."""
     return cache_folder() / "corpora"
 
 

@@ -81,7 +81,7 @@ def prepare(
 
     Args:
         config: its sections `data` and `subword` are used.
-        out: folder of stores; default: `data.store`, else `$POSNMT_CACHE/stores`, else `~/.cache/posnmt/stores`.
+        out: folder of stores; default: `data.store`, else `stores` in the cache (`cache_folder`).
         report: called with a line about each stage.
         processes: for a large corpus; default: one for each core. The store does not depend on their number.
         check: called with the key of the store before it is opened or built; may raise.
