@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from pathlib import PurePath
 from typing import Any
 
@@ -18,17 +19,29 @@ def citation(results: dict[str, Any]) -> str:
     source = next(each for each in results["inputs"] if each["role"] == "source")
     count = sum(each["n"] for each in results["bins"])
     conditions = [
-        f"{count:,} sentences of {PurePath(source['path']).name}",
+        f"{count:,} sentence{'' if count == 1 else 's'} of {PurePath(source['path']).name}",
         f"{verdict['title']} {results['signatures'][verdict['metric']]}",
+        *(_of_lengths(by_length, settings) if by_length else _of_groups(verdict["groups"], settings)),
+        f"posnmt {results['versions']['posnmt']}",
     ]
-    if by_length:
-        pairs = by_length["pairs_corrected_for"]
-        conditions.append(
-            f"95 % intervals that hold together for {len(by_length['cuts'])} cuts of the source lengths in"
-            f" {settings['unit']}" + (f" and {pairs} pairs of systems" if pairs > 1 else "")
-        )
-    if settings["samples"]:
-        samples = by_length["samples"] if by_length else settings["samples"]
-        conditions.append(f"{samples:,} bootstrap samples of {settings['drawn']}, seed {settings['seed']}")
-    conditions.append(f"posnmt {results['versions']['posnmt']}")
     return f"{said.removesuffix('.')} ({'; '.join(conditions)})."
+
+
+def _of_lengths(by_length: dict[str, Any], settings: dict[str, Any]) -> list[str]:
+    """By what the verdict on length was decided."""
+    pairs = by_length["pairs_corrected_for"]
+    return [
+        f"95 % intervals that hold together for {len(by_length['cuts'])} cuts of the source lengths in"
+        f" {settings['unit']}" + (f" and {pairs} pairs of systems" if pairs > 1 else ""),
+        f"{by_length['samples']:,} bootstrap samples of {settings['drawn']}, seed {settings['seed']}",
+    ]
+
+
+def _of_groups(groups: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
+    """By what the verdicts on groups of sentences were decided; empty if nothing was tested."""
+    if not any(group["p"] for group in groups):
+        return []
+    pairs, correction = comb(len(groups[0]["scores"]), 2), settings["correction"]
+    test = f"approximate randomisation, {settings['samples']:,} samples of {settings['drawn']}, seed {settings['seed']}"
+    is_corrected = pairs > 1 and correction != "none"
+    return [test, *([f"p corrected for {pairs} pairs of systems ({correction.title()})"] if is_corrected else [])]

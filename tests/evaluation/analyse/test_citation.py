@@ -14,12 +14,10 @@ from tests.support.report_case import noisy, sentences, without_figures
 
 @pytest.fixture
 def analysis_of(tmp_path):
-    lines = sentences(120)
-    for name, text in {"test.en": lines, "a": noisy(lines, 0.2, 1), "b": noisy(lines, 0.4, 2)}.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
-    (tmp_path / "ids").write_text("".join(f"{number // 3}\n" for number in range(120)))
-
-    def run(*names, **settings):
+    def run(*names, count=120, **settings):
+        lines = sentences(count)
+        for name, text in {"test.en": lines, "a": noisy(lines, 0.2, 1), "b": noisy(lines, 0.4, 2)}.items():
+            (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
         asked = Settings(**{"metrics": ["chrf", "bleu"], "resampling": Resampling(70, seed=5), **settings})
         outputs = {name: tmp_path / name for name in names}
         return analyse(tmp_path / "test.en", tmp_path / "test.en", outputs, asked)
@@ -33,6 +31,7 @@ def results_of(analysis_of):
 
 
 def test_it_has_all_that_its_sentence_depends_on(results_of, tmp_path):
+    (tmp_path / "ids").write_text("".join(f"{number // 3}\n" for number in range(120)))
     results = results_of("a", "b", documents=tmp_path / "ids")
     said, by_length = results["citation"], results["verdict"]["by_length"]
     assert said.startswith(by_length["sentence"].removesuffix("."))
@@ -50,6 +49,7 @@ def test_it_has_all_that_its_sentence_depends_on(results_of, tmp_path):
 
 @pytest.mark.parametrize(("documents", "drawn"), [("ids", "documents"), (None, "sentences")])
 def test_captions_and_the_page_say_what_the_intervals_draw(analysis_of, tmp_path, documents, drawn):
+    (tmp_path / "ids").write_text("".join(f"{number // 3}\n" for number in range(120)))
     analysis = analysis_of("a", "b", documents=documents and tmp_path / documents)
     for kind in ("length", "difference"):
         [chart] = of_analysis(analysis.results, kind, None)
@@ -68,8 +68,25 @@ def test_whatever_was_not_tested_is_not_cited(results_of, names, settings):
     results = results_of(*names, **settings)
     tested = bool(results["verdict"]["by_length"])
     assert ("cuts" in results["citation"]) == tested
-    assert ("bootstrap samples of sentences" in results["citation"]) == bool(results["settings"]["samples"])
+    assert ("bootstrap samples of sentences" in results["citation"]) == tested
     if not tested:
         assert results["citation"].startswith(results["verdict"]["sentence"].removesuffix("."))
     else:
         assert "lengths in characters" in results["citation"]
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "pairs"),
+    [
+        (["a", "b"], {}, None), (["a", "b", "test.en"], {}, "3 pairs of systems (Holm)"),
+        (["a", "b", "test.en"], {"correction": "none"}, None),
+    ],
+)  # fmt: skip
+def test_verdicts_on_groups_are_cited_with_their_own_test(results_of, names, settings, pairs):
+    """59 sentences have no cut with thirty on both sides."""
+    results = results_of(*names, count=59, resampling=Resampling(70, seed=5, **settings))
+    assert results["verdict"]["by_length"]["cuts"] == []
+    said = results["citation"].removeprefix(results["verdict"]["of_groups"].removesuffix("."))
+    assert "approximate randomisation, 70 samples of sentences, seed 5" in said
+    assert "bootstrap" not in said
+    assert re.findall(r"corrected for ([^;]*\))", said) == [pairs] * (pairs is not None)
