@@ -87,7 +87,7 @@ def find(system: str, other: str, figures: Sequence[Figure]) -> Finding:
     cuts = list(zip(*(_of_kind(figures, kind) for kind in (SHORTER, LONGER, CHANGE)), strict=True))
     crossing = [each for each in cuts if each[0].sign * each[1].sign < 0]
     changing = [each for each in cuts if each[2].sign]
-    sides = [each for each in cuts if each[0].sign or each[1].sign]
+    sides = [each for each in cuts if _side(each)]
     if crossing:
         at = max(crossing, key=lambda each: min(each[0].surety, each[1].surety))
         return _found(
@@ -100,7 +100,7 @@ def find(system: str, other: str, figures: Sequence[Figure]) -> Finding:
         return _found(system, other, figures, CHANGES, change[2].sign, change, changing)
     if sides:
         at = max(sides, key=lambda each: max(side.surety for side in each[:2] if side.sign))
-        return _found(system, other, figures, SIDE, at[0].sign or at[1].sign, at, sides)
+        return _found(system, other, figures, SIDE, _side(at), at, [x for x in sides if _side(x) == _side(at)])
     return _found(system, other, figures, NONE, 0, None, [])
 
 
@@ -110,6 +110,11 @@ def _found(
     """A finding that is held by some cuts."""
     held = (among[0][0].part.cut, among[-1][0].part.cut) if among else None
     return Finding(system, other, kind, sign, at, held, figures)
+
+
+def _side(at: At) -> int:
+    """The sign of a side of a cut that has one, or 0."""
+    return at[0].sign or at[1].sign
 
 
 def _of_kind(figures: Sequence[Figure], kind: str) -> list[Figure]:

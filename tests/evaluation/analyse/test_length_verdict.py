@@ -131,6 +131,7 @@ def figures(*cuts, bins=()):
         (figures((10, 1, 1, 0), bins=(1,)), "one side", 1, (10, 10)),
         (figures((10, 0, 1, 1), (20, 0, 0, 1), bins=(0, 1)), "change", 1, (10, 20)),
         (figures((10, 0, -1, 0), (20, 0, 0, 0), bins=(0, 0)), "one side", -1, (10, 10)),
+        (figures((10, 1, 0, 0), (15, 1, 0, 0), (20, 0, -1, 0), bins=(0, 0)), "one side", 1, (10, 15)),
         (figures((10, 0, 0, 0), bins=(0, 1)), "none", 0, None),
         (figures(bins=(1,)), "none", 0, None),
     ],
