@@ -77,11 +77,13 @@ def findings(decisions: Decisions, rules: Rules) -> list[str]:
         return []
     found = [_found(decision, rules) for decision in every if decision.word != "undecided"]
     left = _left([decision for decision in every if decision.word == "undecided"], rules)
-    number = f"{len(every)} comparisons" if len(every) > 1 else "1 comparison"
+    several = len(every) > 1
+    corrected = f" The intervals are corrected for {len(every)} comparisons." if several else ""
+    of_all = f"none of {len(every)} comparisons shows" if several else "the one comparison does not show"
     return [
-        f"Found: {_listed(found)}. The intervals are corrected for {number}."
+        f"Found: {_listed(found)}.{corrected}"
         if found
-        else f"Found: nothing; none of {number} shows a difference that is more than chance.",
+        else f"Found: nothing; {of_all} a difference that is more than chance.",
         f"Not decided: {_listed(left)}." if left else "Not decided: nothing.",
     ]
 

@@ -109,6 +109,17 @@ def test_many_comparisons_are_cut_and_counted(effect):
     assert max(of_word) > MOST
 
 
+@pytest.mark.parametrize("effect", [0.0, 12.0])
+def test_one_comparison_is_not_said_to_be_corrected(effect):
+    alone = Recommend(analyses=["test"], lengths=["all"])
+    _, (found, _), rules = made({"a": 0.0, "b": effect}, alone)
+    assert rules.level == pytest.approx(0.95)
+    assert found.startswith("Found: nothing") == (not effect)
+    assert "corrected" not in found
+    assert "comparisons" not in found
+    assert ("corrected for 2 comparisons" in made({"a": 0.0, "b": effect})[1][0]) == bool(effect)
+
+
 def test_one_system_has_no_pair():
     assert made({"a": 0.0})[:2] == ({}, [])
 
