@@ -138,11 +138,12 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     from posnmt.study.hours import total
 
     units = "blocks of lines" if plan["blocks"] else "documents"
-    yield "corpus", f"{plan['pairs']:,} pairs: {plan['trained']:,} for training, {plan['developed']:,} for dev"
+    yield "corpus", f"{plan['pairs']:,} pairs: {plan['trained']:,} for training"
     chosen = (
         "of pairs of one sentence three quarters are not longer; --cap changes it" if plan["is_chosen"] else "--cap"
     )
-    yield "cap", f"{plan['cap']} subwords on either side ({chosen}): {plan['kept']:,} pairs are trained on"
+    kept = f"{plan['kept']:,} training pairs and {plan['developed']:,} dev pairs are not longer"
+    yield "cap", f"{plan['cap']} subwords on either side ({chosen}): {kept}"
     lengths = f"{plan['longest'] + 1} to {plan['longest_tested']} subwords"
     test = f"{plan['seen']:,} sentences of trained lengths, and {plan['longer']:,} longer ones ({lengths})"
     yield "test", f"{test}, from {plan['documents']:,} {units}"
