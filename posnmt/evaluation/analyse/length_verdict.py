@@ -220,8 +220,15 @@ def _sentence(finding: Finding, measure: Measure, unit: str) -> str:
             f" the change is {_shown(change, measure)}."
         )
     sides = [(each, place) for each, place in ((shorter, below), (longer, f"{above} {unit}")) if each.sign]
+    return _of_sides(finding, measure, sides)
+
+
+def _of_sides(finding: Finding, measure: Measure, sides: Sequence[tuple[Figure, str]]) -> str:
+    """A lead on some sides of a cut, each with its place."""
     where = " and ".join(f"{place} ({_shown(each, measure)})" for each, place in sides)
-    return f"{_of_pair(finding, 'is ahead of')} {where}; no difference by length is shown."
+    is_behind = any(each.sign < 0 for each in finding.figures if each.part.kind in (SHORTER, LONGER))
+    rest = "at another cut it is behind, and no one cut shows both" if is_behind else "no difference by length is shown"
+    return f"{_of_pair(finding, 'is ahead of')} {where}; {rest}."
 
 
 def _every(finding: Finding, measure: Measure, unit: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posnmt.evaluation.analyse.length_bands import BIN, CHANGE, LONGER, SHORTER, Cuts, Figure, Part
-from posnmt.evaluation.analyse.length_verdict import find, length_verdict
+from posnmt.evaluation.analyse.length_verdict import _sentence, find, length_verdict
 from posnmt.evaluation.analyse.measure import Resampling
 from tests.support.length_case import BINS, ERRORS, QUALITY, equal, lengths_of, scored, step
 
@@ -141,6 +141,16 @@ def test_findings_have_an_order(given, kind, sign, held):
     assert (found.kind, found.sign, found.held) == (kind, sign, held)
     back = found.turned()
     assert (back.system, back.other, back.sign, back.kind) == ("b", "a", -sign, kind)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_leads_of_both_that_no_cut_shows_together_are_both_said(sign):
+    given = figures((10, sign, 0, 0), (20, 0, -sign, 0), bins=(0, 0))
+    text = _sentence(find("a", "b", given), QUALITY, "words")
+    assert "at another cut it is behind" in text
+    assert "no difference" not in text
+    alone = _sentence(find("a", "b", figures((10, sign, 0, 0), bins=(0, 0))), QUALITY, "words")
+    assert alone.endswith("no difference by length is shown.")
 
 
 def test_a_lead_on_both_sides_names_the_leader():
