@@ -293,7 +293,7 @@ def test_packages_that_cannot_be_had_are_named_with_what_to_copy(case):
         (["overlap_metric:OLD"], "--allow-plugins"),
         (["overlap_metric:OLD", "--allow-plugins", "--python", "/no/python"], "Python cannot be started"),
         (["bleu"], "bleu needs no installation"),
-        (["komet"], "no metric is called 'komet' (--metrics); did you mean 'comet'?"),
+        (["komet"], "no neural metric is called 'komet' (NAME); did you mean 'comet'?"),
     ],
 )
 def test_what_cannot_be_installed_is_named(case, options, what):
