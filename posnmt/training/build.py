@@ -44,7 +44,7 @@ class Training:
         wrapped_loss, wrapped_optimizer: loss and optimizer as wrapped by Fabric.
         display: shows progress.
         progress: the state of the training besides weights and moments.
-        on_dev: the figures of the last evaluation; empty before the first one, and without a dev corpus.
+        on_dev: the figures of the best weights, if this process evaluated them; else, and without a dev corpus, empty.
         clock: the time of the last call of `spend`, in seconds.
         evaluating: whether dev is being evaluated.
     """

@@ -41,11 +41,11 @@ def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
     figures, t.evaluating = None, True
     if t.fabric.is_global_zero:
         with suppress(Cancelled):
-            figures = evaluate(whole, dev_of(t), t.store.text, t.config, t.fabric)
+            dev = DevPart(t.store.split("dev"), t.config.train.dev_pairs)
+            figures = evaluate(whole, dev, t.store.text, t.config, t.fabric)
     figures, t.evaluating = t.fabric.broadcast(figures), False
     if figures is None:
         raise Cancelled
-    t.on_dev = figures
     return figures
 
 
@@ -84,11 +84,6 @@ class DevPart:
         return [self.dev.target_texts[number] for number in self.numbers]
 
 
-def dev_of(t: Training) -> DevPart:
-    """The pairs of dev that a training evaluates on."""
-    return DevPart(t.store.split("dev"), t.config.train.dev_pairs)
-
-
 def spread(size: int, count: int | None) -> NDArray[np.int64]:
     """`count` of the numbers below `size`, spread evenly; all of them for None."""
     kept = min(size, count or size)
@@ -100,8 +95,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature.
 
-    The perplexity is infinite if the likelihood is not finite. With BLEU there are also `examples`: line and output of
-    the pairs that `shown_pairs` names.
+    The perplexity is infinite if the likelihood is not finite. With BLEU there are also `examples`: line, texts and
+    output of the pairs that `shown_pairs` names.
 
     Raises:
         Cancelled: see `check_cancelled`.
@@ -127,9 +122,13 @@ def evaluate(
                     model, sources, config.decode, fabric.device,
                     lambda parts: work.add(len(parts), sum(len(part.ids) for part in parts)),
                 )  # fmt: skip
-            outputs = text.target.decode(written)
-            figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
-            figures["examples"] = [{"line": int(dev.lines[pair]), "output": outputs[pair]} for pair in shown_pairs(dev)]
+            outputs, sources, references = text.target.decode(written), dev.source_texts, dev.target_texts
+            figures.update(bleu(outputs, references, config.train.bleu_tokenizer))
+            shown = shown_pairs(dev)
+            figures["examples"] = [
+                {"line": line, "source": sources[pair], "reference": references[pair], "output": outputs[pair]}
+                for pair, line in zip(shown, dev.lines[shown].tolist(), strict=True)
+            ]
     loss.train(was_training)
     return figures
 
@@ -143,13 +142,13 @@ def shown_pairs(dev: Split | DevPart) -> list[int]:
     return list(dict.fromkeys(int(order[len(order) * tenths // 10]) for tenths in (1, 5, 9)))
 
 
-def examples(figures: dict[str, Any], dev: Split | DevPart) -> list[str]:
-    """The pairs of `shown_pairs` with their translations, as lines for people; none if dev was not translated."""
+def examples(figures: dict[str, Any]) -> list[str]:
+    """The examples in the figures of `evaluate`, as lines for people; none if dev was not translated."""
     lines = []
-    for pair, example in zip(shown_pairs(dev), figures.get("examples", ()), strict=False):
+    for example in figures.get("examples", ()):
         texts = {
-            f"  dev line {example['line']}": dev.source_texts[pair],
-            "    reference": dev.target_texts[pair],
+            f"  dev line {example['line']}": example["source"],
+            "    reference": example["reference"],
             "    translation": example["output"],
         }
         lines += [f"{name:17} {printable(text)}" for name, text in texts.items()]

@@ -144,7 +144,9 @@ class Keeper:
             return False
         self.metrics.write("average", progress, {**figures, "checkpoints": len(places)})
         t.display.say(f"average of the last {len(places)} checkpoints: dev {describe(figures)}")
-        return progress.best is None or selection_score(figures, t.config.train) > progress.best
+        if is_better := progress.best is None or selection_score(figures, t.config.train) > progress.best:
+            t.on_dev = figures
+        return is_better
 
 
 def _write_dev(t: Training, run: Run) -> None:

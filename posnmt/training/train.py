@@ -29,7 +29,7 @@ from posnmt.training.build import Training, build
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.checks import refuse_too_long, try_largest_batch
 from posnmt.training.device import make_fabric
-from posnmt.training.evaluate import describe, dev_of, examples, measure, selection_score
+from posnmt.training.evaluate import describe, examples, measure, selection_score
 from posnmt.training.keep import Keeper, first_weights
 from posnmt.training.metrics import Metrics
 from posnmt.training.non_finite import NonFinite
@@ -174,9 +174,10 @@ def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinit
         if train.schedule.type == "plateau":
             progress.plateau.observe(figures["perplexity"], train.schedule)
         t.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
-        for line in examples(figures, dev_of(t)):
+        for line in examples(figures):
             t.display.brief(line)
     if better:
+        t.on_dev = figures
         keeper.keep_best(t, whole, figures)
     progress.clock.add_evaluation(t.spend(), progress.seconds)
     if figures:

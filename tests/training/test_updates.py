@@ -18,7 +18,8 @@ from posnmt.data.subword import PAD
 from posnmt.model.registry import build_model
 from posnmt.run.resolve import load
 from posnmt.run.run import checkpoints_in
-from posnmt.training import build
+from posnmt.training import build, keep
+from posnmt.training.doubts import doubts
 from posnmt.training.gradients import InParts
 from posnmt.training.progress import Progress
 from posnmt.training.stop import agreed, why_counted, why_stop
@@ -167,8 +168,10 @@ def test_dropout_differs_from_step_to_step(path, tmp_path, monkeypatch):
     assert len({line["loss"] for line in metrics(run)}) == 3
 
 
-def test_best_is_kept_when_later_weights_are_worse(path, tmp_path):
+def test_best_is_kept_when_later_weights_are_worse(path, tmp_path, monkeypatch):
     """A rate that grows without end: the weights get worse after a while, and their mean with them."""
+    doubted = []
+    monkeypatch.setattr(keep, "doubts", lambda *of_run: doubted.append(of_run[2]) or doubts(*of_run))
     ends = ["train.steps=40", "train.evaluate_every=4", "train.average=10", "train.dev_bleu=false"]
     schedule = ["train.schedule.type=constant", "train.schedule.warmup=40", "train.learning_rate=4", "train.clip=null"]
     config = load(path, [*ends, *schedule, "train.best_by=perplexity", "train.precision=fp32"])
@@ -181,6 +184,7 @@ def test_best_is_kept_when_later_weights_are_worse(path, tmp_path):
     [average] = metrics(run, "average")
     assert average["perplexity"] > perplexities[best]
     assert run.record["model"] == "best"
+    assert [each["perplexity"] for each in doubted] == [pytest.approx(perplexities[best])]
     for name in ("best", "model"):
         kept = load_file(run.weights(name))
         assert all(torch.equal(kept[key], of_best[key]) for key in of_best), name

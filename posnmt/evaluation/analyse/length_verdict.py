@@ -253,7 +253,9 @@ def _of_pair(finding: Finding, says: str) -> str:
 
 
 def _shown(figure: Figure, measure: Measure) -> str:
-    """A difference with its interval, such as `−4.1 BLEU, −6.0 to −2.2`."""
+    """A difference with its interval, such as `−4.1 BLEU, −6.0 to −2.2`; no interval where nothing differs at all."""
+    if figure.difference == figure.low == figure.high == 0:
+        return f"the same {measure.title}"
     return f"{measure.show(figure.difference)} {measure.title}, {measure.between((figure.low, figure.high))}"
 
 

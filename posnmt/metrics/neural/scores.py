@@ -7,13 +7,12 @@ import json
 import math
 import sqlite3
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from posnmt.base.errors import UserError
-from posnmt.base.progress import duration
+from posnmt.base.progress import Work
 from posnmt.metrics.neural.environment import folder
 from posnmt.metrics.neural.install import Installed
 from posnmt.metrics.neural.run import Event, advice, run
@@ -22,7 +21,6 @@ Sentence = tuple[str, str, str]
 """Source, output and reference; the reference of a metric that reads none is empty."""
 Score = tuple[float, bool]
 """The score, and whether the model read only a part of the text because it is too long."""
-SECONDS_BETWEEN_LINES = 5
 MOST = 10_000
 """The largest absolute value of a score, as of scores from files."""
 
@@ -36,7 +34,7 @@ def scores(installed: Installed, sentences: Sequence[Sentence], batch: int, say:
         installed: the metric.
         sentences: source, output and reference of each.
         batch: number of sentences that are scored together.
-        say: called with a progress line every few seconds.
+        say: called with how many are scored.
 
     Raises:
         UserError: the program fails; it gives another number of scores, or a score that is no number.
@@ -51,7 +49,7 @@ def scores(installed: Installed, sentences: Sequence[Sentence], batch: int, say:
             count = f"{len(new):,} of {len(texts):,}"
             say(f"{installed.name}: scoring {count} different sentences; the others are cached" if known else
                 f"{installed.name}: scoring {count} different sentences")  # fmt: skip
-        for scored in _computed(installed, {key: texts[key] for key in new}, batch, say) if new else ():
+        for scored in _computed(installed, {key: texts[key] for key in new}, batch) if new else ():
             known |= scored
             rows = [(key, *score) for key, score in scored.items()]
             cache.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?)", rows)
@@ -59,13 +57,14 @@ def scores(installed: Installed, sentences: Sequence[Sentence], batch: int, say:
     return [known[key] for key in keys]
 
 
-def _computed(
-    installed: Installed, texts: dict[bytes, Sentence], batch: int, say: Callable[[str], None]
-) -> Iterator[dict[bytes, Score]]:
+def _computed(installed: Installed, texts: dict[bytes, Sentence], batch: int) -> Iterator[dict[bytes, Score]]:
     """The keys and the scores of sentences, as the program computes them."""
-    keys, progress = list(texts), _Progress(installed.name, len(texts), say)
-    with tempfile.TemporaryDirectory(prefix="posnmt-") as work:
-        path = Path(work, "sentences.jsonl")
+    keys = list(texts)
+    with (
+        tempfile.TemporaryDirectory(prefix="posnmt-") as place,
+        Work(f"scoring with {installed.name}", "sentences", len(texts)) as work,
+    ):
+        path = Path(place, "sentences.jsonl")
         with path.open("w", encoding="utf-8") as file:
             for source, output, reference in texts.values():
                 row = {"source": source, "hypothesis": output}
@@ -81,31 +80,10 @@ def _computed(
             for key, (value, _) in scored.items():
                 _check(installed, value, texts[key])
             yield scored
-            progress.add(len(scored))
-    if progress.done != len(keys):
-        what = f"{installed.name} gave {progress.done:,} scores for {len(keys):,} sentences"
+            work.add(len(scored))
+    if work.done != len(keys):
+        what = f"{installed.name} gave {work.done:,} scores for {len(keys):,} sentences"
         raise UserError(what, installed.metric.program, "correct the program")
-
-
-class _Progress:
-    """Says every few seconds how many sentences are scored; the time left is that at the speed since the first ones."""
-
-    def __init__(self, name: str, total: int, say: Callable[[str], None]) -> None:
-        self._name, self._total, self._say = name, total, say
-        self.done = self._first = 0
-        self._began = self._said = time.monotonic()
-
-    def add(self, count: int) -> None:
-        """Count scored sentences. The first ones wait for the model, so they say nothing about the speed."""
-        self.done += count
-        now = time.monotonic()
-        if not self._first:
-            self._first, self._began = self.done, now
-        elif now - self._said > SECONDS_BETWEEN_LINES and self.done > self._first:
-            self._said = now
-            left = (now - self._began) * (self._total - self.done) / (self.done - self._first)
-            what = f"{self.done:,} of {self._total:,} sentences scored"
-            self._say(f"{self._name}: {what}, about {duration(left)} left")
 
 
 def _check_versions(installed: Installed, event: Event) -> None:

@@ -153,6 +153,12 @@ def test_leads_of_both_that_no_cut_shows_together_are_both_said(sign):
     assert alone.endswith("no difference by length is shown.")
 
 
+def test_where_nothing_differs_no_interval_is_claimed():
+    text = verdict_of([equal, step(20, 0, 4)], noise=0.0)["sentence"]
+    assert "the same Quality" in text
+    assert 0.0 not in numbers(text)
+
+
 def test_a_lead_on_both_sides_names_the_leader():
     """One bin alone: not every length, and yet who is ahead is said, with the leader's figures."""
     lengths = np.repeat(np.arange(1, 10), 60)
