@@ -1,9 +1,9 @@
 """How posnmt writes: one file (`replacing`), files that belong together (`changing`), a new folder (`commit_folder`).
 
-What is written has a name of its own until it is complete, is synchronised with the disk, and is then renamed. So a
-killed process or a loss of power leaves the old content or the new one, never a part, and two processes that write the
-same files leave those of one of them. Names of incomplete files end in `PARTIAL`. Their writer holds a lock on them
-(flock), by which the next writer knows the ones of killed processes, and removes them.
+New content is written under a temporary name, synchronised with the disk, and then renamed. So a killed process or a
+loss of power leaves the old content or the new one, never a part. If two processes write the same file, the file is
+whole, and one of them wins. Temporary names end in `PARTIAL`. A writer locks its temporary file (flock). The next
+writer removes temporary files whose lock is free, since their process was killed.
 """
 
 from __future__ import annotations
