@@ -48,6 +48,7 @@ def run(folder, title):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_several_target_languages(folder):
     run(folder, "One model")
@@ -62,6 +63,7 @@ def test_several_target_languages(folder):
         assert UNK not in ids
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_shallow_decoder(folder):
     run(folder, "A shallow decoder")
@@ -70,6 +72,7 @@ def test_a_shallow_decoder(folder):
     assert student.config.data.train.target == "distilled.de"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_back_translated_text(folder):
     run(folder, "Back-translated text")

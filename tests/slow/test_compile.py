@@ -10,7 +10,7 @@ from posnmt.run.resolve import load
 from posnmt.training.train import train
 from tests.support import corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def losses(folder):
