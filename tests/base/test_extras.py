@@ -45,6 +45,14 @@ def test_extras_are_those_of_the_package():
     assert extras["all"] == [f"posnmt[{','.join(name for name in EXTRAS if name != 'wandb')}]"]
 
 
+def test_the_ledger_has_every_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    packages = [project["dependencies"], *project["optional-dependencies"].values()]
+    named = {re.match(r"[\w.-]+", each)[0] for some in packages for each in some} - {"posnmt"}
+    page = (ROOT / "docs/decisions/0001-dependencies.md").read_text().split("## Looked at")[0]
+    assert set(re.findall(r"^\| ([\w.-]+) \|", page, re.MULTILINE)) - {"package"} == named
+
+
 @pytest.mark.slow
 def test_translating_scoring_and_exporting_need_no_extra(corpus):
     missing = TRAIN | ANALYSE
