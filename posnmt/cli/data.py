@@ -53,7 +53,8 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     for name, entry in entries.items():
         pairs = f"{entry.pairs:,} pairs" if entry.pairs else "size unknown"
         access = "" if entry.corpus is not None else ", on application"
-        click.echo(f"{name:{width}}  {entry.title} ({pairs}{access}; {', '.join(entry.papers)})")
+        papers = "; " + ", ".join(entry.papers) if entry.papers else ""
+        click.echo(f"{name:{width}}  {entry.title} ({pairs}{access}{papers})")
 
 
 @data.command(context_settings=COMMAND)
@@ -71,7 +72,12 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     metavar="FOLDER",
     help="the unpacked distribution of a corpus that needs a licence, such as ASPEC; it is read once; default: none",
 )
-def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: Path | None) -> None:
+@click.option(
+    "--out",
+    metavar="NAME",
+    help="copy one corpus to the new files NAME.en and NAME.de; default: it is in the cache alone",
+)
+def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: Path | None, out: str | None) -> None:
     """Fetch corpora into the cache, and print their files.
 
     Each corpus is a line: source TAB target [TAB document ids]. NAMES are from the catalogue, or like `sacrebleu:wmt20`
@@ -79,12 +85,17 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: 
     not fetched again. If one fails, the others are still fetched.
 
     \b
-    Example: posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
+    posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
+    posnmt data fetch multi30k-train-en-de --out multi30k/train
     """
     from posnmt.base.progress import Display
-    from posnmt.corpora.fetch import default_cache
+    from posnmt.corpora.fetch import copy, default_cache
     from posnmt.corpora.fetch import fetch as get
 
+    if out is not None and len(names) > 1:
+        raise UserError(
+            f"it names the files of one corpus, and there are {len(names)}", "--out", "fetch each by itself"
+        )
     faults = []
     with Display() as display:
         for name in names:
@@ -98,6 +109,8 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: 
                 display.say(f"{name}: licence: {fetched.licence}; to cite: {fetched.citation}")
             for path in fetched.references:
                 display.say(f"{name}: a further reference: {path}")
+            if out is not None:
+                fetched = copy(fetched, out, languages)
             files = (fetched.source, fetched.target, fetched.document_ids)
             click.echo("\t".join(str(path) for path in files if path is not None))
     raise_all(faults)
@@ -125,10 +138,7 @@ def extract(file: Path, pair: str, out: str) -> None:
     if languages[0] == languages[1]:
         raise UserError(f"both languages are {languages[0]}", "--pair", "name two different languages")
     files = [Path(f"{out}.{language}") for language in languages]
-    folder = files[0].parent
-    if not folder.is_dir():
-        raise UserError("the folder of the output does not exist", folder, "create it, or choose another --out")
-    with changing(folder, new=True) as changes:
+    with changing(files[0].parent, new=True) as changes:
         drafts = [changes.path(path.name) for path in files]
         lines = write_tmx(existing_file(file, "FILE"), languages, drafts, partial(click.echo, err=True))
     click.echo(f"{lines:,} pairs", err=True)

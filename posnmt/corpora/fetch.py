@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import cache_folder, load_json, sha256_of
-from posnmt.base.output import commit_folder
+from posnmt.base.output import changing, commit_folder
 from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
@@ -33,7 +33,7 @@ from posnmt.corpora.testset import choose_pair, write_test_set
 from posnmt.corpora.text import write_text, write_tsv
 from posnmt.corpora.tmx import write_tmx
 
-__all__ = ["FetchedCorpus", "default_cache", "fetch", "spec"]
+__all__ = ["FetchedCorpus", "copy", "default_cache", "fetch", "spec"]
 
 _MANIFEST = "manifest.json"
 _PARTS = ("source", "target", "documents")
@@ -85,6 +85,26 @@ class FetchedCorpus:
 def default_cache() -> Path:
     """The cache of corpora for all studies of a user: `corpora` in the cache (`cache_folder`)."""
     return cache_folder() / "corpora"
+
+
+def copy(fetched: FetchedCorpus, out: str, languages: tuple[str, str]) -> FetchedCorpus:
+    """A corpus in new files: `out` and a language each, and `out`.ids with the document ids if there are any.
+
+    Raises:
+        UserError: one of the files exists. Nothing is written.
+    """
+    texts = {
+        Path(f"{out}.{ending}"): text
+        for ending, text in zip(
+            (*languages, "ids"), (fetched.source, fetched.target, fetched.document_ids), strict=True
+        )
+        if text is not None
+    }
+    with changing(next(iter(texts)).parent, new=True) as changes:
+        for path, text in texts.items():
+            shutil.copyfile(text, changes.path(path.name))
+    source, target, *ids = texts
+    return replace(fetched, source=source, target=target, document_ids=ids[0] if ids else None)
 
 
 def fetch(

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import zipfile
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -223,9 +224,26 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path):
     assert len(errors) == 2
 
 
+def test_a_corpus_is_copied_to_files_of_its_languages(tmp_path):
+    for side, content in (("en", ENGLISH), ("de", GERMAN)):
+        place = tmp_path / "downloads/nlp.stanford.edu/projects/nmt/data/wmt14.en-de" / f"train.{side}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text(content))
+    out = tmp_path / "new" / "train"
+    call = ["data", "fetch", "wmt14-stanford-en-de", "--pair", "de-en", "--cache", str(tmp_path), "--out", str(out)]
+    done = CliRunner().invoke(main, call)
+    assert done.stdout == f"{out}.de\t{out}.en\n"
+    assert [lines(Path(f"{out}.{side}")) for side in ("de", "en")] == [GERMAN, ENGLISH]
+    again = CliRunner().invoke(main, call)
+    assert again.exit_code == 2
+    assert "exists" in again.stderr
+    assert sorted(path.name for path in out.parent.iterdir()) == ["train.de", "train.en"]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
+        (["fetch", "wmt14-stanford-en-de", "newstest2014-de-en", "--out", "x"], "it names the files of one corpus"),
         (["fetch", "sacrebleu:wmt13"], "needs a language pair (--pair)"),
         (["fetch", "sacrebleu:wmt13", "--pair", "ende"], "a pair is two languages, such as en-de; got 'ende'"),
         (["fetch", "opus:x", "--pair", "en-de"], "a corpus is named by one of"),

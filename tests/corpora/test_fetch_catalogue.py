@@ -41,7 +41,7 @@ INDEX = {
 def test_entries(name):
     one = entry(name)
     assert name.endswith("-".join(one.pair))
-    assert one.papers
+    assert one.papers or name.startswith(("multi30k", "small-parallel"))
     match one.corpus:
         case TestSet(sacrebleu=known, pair=pair):
             assert (pair or "-".join(one.pair)) in DATASETS[known].langpairs
