@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from sentencepiece import sentencepiece_model_pb2
 from torch import Tensor
 
-from posnmt.base.errors import UserError
 from posnmt.data.subword import Subwords
+
+PROTO: Any = sentencepiece_model_pb2
+"""The classes of SentencePiece's files, which are made when it is imported."""
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """The names of the special symbols, in the order of their ids."""
@@ -73,13 +76,12 @@ def with_symbols(model: bytes, symbols: Iterable[str]) -> bytes:
 
 def blanks_alone(pieces: Sequence[str]) -> bytes:
     """A SentencePiece model that splits text at blanks and changes nothing. Its pieces are `▁` and a word."""
-    proto = _classes()
-    tree = proto.ModelProto()
-    kinds = proto.ModelProto.SentencePiece
+    tree = PROTO.ModelProto()
+    kinds = PROTO.ModelProto.SentencePiece
     tree.pieces.add(piece=SPECIAL[1], score=0.0, type=kinds.UNKNOWN)
     for piece in dict.fromkeys(pieces):
         tree.pieces.add(piece=piece, score=0.0, type=kinds.NORMAL)
-    tree.trainer_spec.model_type = proto.TrainerSpec.WORD
+    tree.trainer_spec.model_type = PROTO.TrainerSpec.WORD
     tree.trainer_spec.vocab_size = len(tree.pieces)
     tree.normalizer_spec.name = "identity"
     return bytes(tree.SerializeToString())
@@ -98,20 +100,7 @@ def settings(subwords: Subwords) -> dict[str, Any]:
 
 
 def _proto(model: bytes) -> Any:
-    return _classes().ModelProto.FromString(model)
-
-
-def _classes() -> Any:
-    """The protobuf classes of SentencePiece's files.
-
-    Raises:
-        UserError: protobuf is not installed. Only importing a checkpoint needs it.
-    """
-    try:
-        from sentencepiece import sentencepiece_model_pb2
-    except ImportError:
-        raise UserError("protobuf is not installed here", None, "pip install protobuf") from None
-    return sentencepiece_model_pb2
+    return PROTO.ModelProto.FromString(model)
 
 
 def _distinct(pieces: Iterable[str]) -> list[str]:
