@@ -13,13 +13,16 @@ def processor() -> str:
     """The processor's name as the system reports it, or the GPU's."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
+    return _told("model name") or platform.processor()
+
+
+def _told(key: str) -> str:
+    """What Linux tells of the first processor under a key; empty on other systems."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().split("\n"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        lines = Path("/proc/cpuinfo").read_text().split("\n")
     except OSError:
-        pass
-    return platform.processor()
+        return ""
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), "")
 
 
 @cache
@@ -30,6 +33,9 @@ def multiplies_bf16() -> bool:
     512 x 512 on one core), and oneDNN has no bfloat16 LSTM. The environment variable ONEDNN_MAX_CPU_ISA=AVX2 disables
     them, to test the behaviour of a processor without them.
     """
-    capabilities = torch.cpu.get_capabilities()
-    in_hardware = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
+    if hasattr(torch.cpu, "get_capabilities"):
+        capabilities = {name for name, has in torch.cpu.get_capabilities().items() if has is True}
+    else:  # an older PyTorch
+        capabilities = set(_told("flags").split())
+    in_hardware = capabilities & {"avx512_bf16", "amx_bf16"}
     return bool(in_hardware and torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
