@@ -6,9 +6,7 @@ member is written outside its folder.
 
 from __future__ import annotations
 
-import bz2
 import errno
-import gzip
 import lzma
 import shutil
 import struct
@@ -23,13 +21,12 @@ from typing import IO, Any, BinaryIO
 
 from posnmt.base.errors import LONGEST_SHOWN, UserError, nearest, quoted
 from posnmt.corpora.download import require_space
-from posnmt.data.unpack import Declared, Member, refuse_bomb, reported_memory, unpacking
+from posnmt.data.unpack import KINDS, Declared, Member, refuse_bomb, reported_memory, unpacking
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
 """Exceptions of damaged compressed streams. An OSError without a number is one as well."""
 _DAMAGED_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, struct.error, ValueError, OverflowError)
 """More exceptions of damaged archives, whose tables have impossible numbers or names."""
-_MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
 MOST_MEMBERS = 100_000
 """The most files of an archive: headers compress to nearly nothing, and each takes a kilobyte of memory."""
 
@@ -144,9 +141,9 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
         UserError: the file is damaged, or is far larger when decompressed than text is.
     """
     with path.open("rb") as file:
-        start = file.read(5)
-    opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
-    with _reported_damage(path), unpacking(opens(path, "rb"), path) if opens else path.open("rb") as stream:
+        start = file.read(6)
+    suffix = next((suffix for suffix, (magic, _) in KINDS.items() if start.startswith(magic)), None)
+    with _reported_damage(path), unpacking(path, suffix) if suffix else path.open("rb") as stream:
         yield stream
 
 

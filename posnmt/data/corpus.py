@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import gzip
 import hashlib
 import itertools
 import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.config.schema import Corpus
@@ -169,12 +168,10 @@ def open_text(file: TextFile) -> BinaryIO:
         UserError: it is missing, a folder, or not readable.
     """
     path = existing_file(file.path, file.role)
-    openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
     try:
-        stream: BinaryIO = openers[file.compression](path, "rb")
+        return unpacking(path, file.compression) if file.compression else path.open("rb")
     except OSError as error:
         raise UserError(f"{file.role} cannot be opened: {error.strerror}", path, "check its permissions") from None
-    return unpacking(stream, path) if file.compression else stream
 
 
 def decode_lines(

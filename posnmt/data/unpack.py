@@ -6,13 +6,16 @@ object of Python. Text does not: compression makes it 3 to 10 times smaller.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 from posnmt.base.errors import UserError
 
@@ -31,18 +34,54 @@ NAME = 1 << 16
 LINE = 1 << 24
 """Bytes of the longest line."""
 
+STREAMS, SHORTEST = 10_000, 1 << 10
+"""The most streams in a compressed file, unless they have so many bytes on average. Each needs a decompressor."""
 
-class Unpacking(io.RawIOBase):
-    """A decompressed stream that raises an error when it is far larger than text can be.
+KINDS: dict[str, tuple[bytes, Callable[..., Any]]] = {
+    ".gz": (b"\x1f\x8b\x08", gzip.open), ".xz": (b"\xfd7zXZ\0", lzma.open), ".bz2": (b"BZh", bz2.open),
+}  # fmt: skip
+"""Suffix -> the first bytes of each stream of a compressed file, and the function that opens it."""
+
+
+class Streams(io.FileIO):
+    """A compressed file, read with a count of the streams that begin in it.
 
     Args:
-        stream: decompresses.
+        path: of the file.
+        magic: the first bytes of a stream.
+    """
+
+    def __init__(self, path: Path, magic: bytes) -> None:
+        super().__init__(path)
+        self._path, self._magic, self._read, self._count = path, magic, 0, 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to so many bytes.
+
+        Raises:
+            UserError: they are of too many short streams.
+        """
+        chunk: bytes = super().read(size) or b""
+        self._read, self._count = self._read + len(chunk), self._count + chunk.count(self._magic)
+        if self._count > STREAMS and self._read < SHORTEST * self._count:
+            what = f"it has more than {STREAMS:,} compressed streams of less than {SHORTEST:,} bytes"
+            raise UserError(what, self._path, "unpack it yourself, and name the unpacked file")
+        return chunk
+
+
+class Unpacking(io.RawIOBase):
+    """A compressed file, decompressed, which raises an error when it is far larger than text can be.
+
+    Args:
         path: of the compressed file.
+        suffix: one of `KINDS`.
         free: the bytes that it may become whatever its size.
     """
 
-    def __init__(self, stream: BinaryIO, path: Path, free: int | None = None) -> None:
-        self._stream, self._path, self._size = stream, path, 0
+    def __init__(self, path: Path, suffix: str, free: int | None = None) -> None:
+        magic, opens = KINDS[suffix]
+        self._path, self._size, self._file = path, 0, Streams(path, magic)
+        self._stream: BinaryIO = opens(self._file, "rb")
         self._free = FREE if free is None else free
 
     def readable(self) -> bool:
@@ -63,14 +102,15 @@ class Unpacking(io.RawIOBase):
         return len(chunk)
 
     def close(self) -> None:
-        """Close the stream too."""
+        """Close the file too."""
         self._stream.close()
+        self._file.close()
         super().close()
 
 
-def unpacking(stream: BinaryIO, path: Path, free: int | None = None) -> BinaryIO:
-    """A decompressed stream, buffered and limited."""
-    return io.BufferedReader(Unpacking(stream, path, free), 1 << 17)
+def unpacking(path: Path, suffix: str, free: int | None = None) -> BinaryIO:
+    """A compressed file, decompressed, buffered and limited: see `Unpacking`."""
+    return io.BufferedReader(Unpacking(path, suffix, free), 1 << 17)
 
 
 class Declared(tarfile.TarError):

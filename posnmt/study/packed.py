@@ -13,7 +13,6 @@ import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from posnmt.base.errors import UserError
 from posnmt.data.unpack import Member, unpacking
@@ -55,8 +54,8 @@ def unpack(packed: Path) -> dict[str, bytes]:
         UserError: it is missing or damaged, or far larger than text can be.
     """
     try:
-        with lzma.open(packed) as stream:
-            content = unpacking(cast(BinaryIO, stream), packed, FREE).read()
+        with unpacking(packed, ".xz", FREE) as stream:
+            content = stream.read()
         files: dict[str, bytes] = {}
         # As a stream, in which no damaged size leads back; a sparse file would be larger than the archive.
         with tarfile.open(fileobj=io.BytesIO(content), mode="r|", tarinfo=Member) as tar:

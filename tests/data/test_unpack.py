@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import random
 import zlib
 from pathlib import Path
 
@@ -49,6 +50,23 @@ def test_much_text_is_none(tmp_path, small):
     text = "".join(f"{number * 7919 % 100_003} words\n" for number in range(30_000)).encode()
     assert len(text) > 300_000
     assert len(list(read_lines(packed(tmp_path / "text.gz", text), Findings(stop=True)))) == 30_000
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_short_streams_one_after_another(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(unpack, "STREAMS", 50)
+    monkeypatch.setattr(unpack, "SHORTEST", 300)
+    path = tmp_path / f"a{suffix}"
+    short, long = (PACKERS[suffix](random.Random(1).randbytes(size).hex().encode() + b"\n") for size in (9, 500))
+    for stream, number, fails in ((short, 50, False), (short, 60, True), (long, 60, False)):
+        assert (len(stream) < 300) == (stream == short)
+        path.write_bytes(stream * number)
+        lines = read_lines(TextFile("input", path), Findings(stop=True))
+        if fails:
+            with pytest.raises(UserError, match=rf"more than 50 compressed streams of less than 300.*a\{suffix}"):
+                list(lines)
+        else:
+            assert len(list(lines)) == number
 
 
 def test_a_file_that_asks_for_more_memory_than_there_is(tmp_path):
