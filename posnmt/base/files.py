@@ -53,6 +53,10 @@ def load_json(path: Path, kind: type[Content], role: str, todo: str) -> Content:
     return parse_json(existing_file(path, role).read_bytes(), kind, role, path, todo)
 
 
+MOST_VALUES, MOST_FAULTS = 1_000_000, 1000
+"""The most values of a file that is checked, and the most faults that are read: each fault takes a kilobyte."""
+
+
 def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo: str) -> Content:
     """Like `load_json`, for content that was read from `path`.
 
@@ -61,9 +65,13 @@ def parse_json(content: bytes, kind: type[Content], role: str, path: Path, todo:
     """
     from pydantic import ValidationError
 
+    if content.count(b",") > MOST_VALUES:
+        raise UserError(f"{role} is damaged: it has more than {MOST_VALUES:,} values", path, todo)
     try:
         return cast(Content, validator(kind).validate_json(content))  # type: ignore[arg-type]
     except ValidationError as error:
+        if error.error_count() > MOST_FAULTS:
+            raise UserError(f"{role} is damaged: {error.error_count():,} values are wrong", path, todo) from None
         problem = error.errors()[0]
         place = ".".join(str(key)[:40] for key in problem["loc"])
         raise UserError(f"{role} is damaged: {place}{': ' * bool(place)}{problem['msg']}", path, todo) from None

@@ -151,6 +151,10 @@ def written_yaml(tree: Any) -> str:
         return written(_SlowDumper)
 
 
+class _TooMany(Exception):
+    """A document has more than `MOST_VALUES` values."""
+
+
 def _compose(text: str) -> yaml.Node | None:
     """The YAML document in a text, if it is not too large.
 
@@ -163,7 +167,10 @@ def _compose(text: str) -> yaml.Node | None:
         except yaml.YAMLError:  # PyYAML's own parser describes the fault better
             node = yaml.compose(text, Loader=_Loader)
         if _values(node, {}) > MOST_VALUES:
-            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} values, each alias counted as what it stands for")
+            raise _TooMany
+    except _TooMany:
+        what = f"it has more than {MOST_VALUES:,} values, each alias counted as what it stands for"
+        raise yaml.YAMLError(what) from None
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply, or a part of it refers to itself") from None
     except (ValueError, OverflowError):  # \U00110000, and version numbers of many digits
@@ -177,14 +184,18 @@ def _compose_fast(text: str) -> yaml.Node | None:
     Raises:
         YAMLError: LibYAML is not available or reports a fault.
         RecursionError: it has more than `MOST_LEVELS`.
+        _TooMany: it has too many values. They are counted before any is kept, which takes a kilobyte each.
     """
     if not yaml.__with_libyaml__:
         raise yaml.YAMLError
-    level = 0
+    level = values = 0
     for event in yaml.parse(text, Loader=_FastLoader):
         level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        values += isinstance(event, yaml.NodeEvent)
         if level > MOST_LEVELS:
             raise RecursionError
+        if values > MOST_VALUES:
+            raise _TooMany
     return yaml.compose(text, Loader=_FastLoader)
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Units = tuple[str, ...]
 
+LONGEST = 1000
+"""Characters of the longest term: every place of a text is compared with terms, and time grows with their lengths."""
+
 
 class Terms:
     """Source terms with what translations say for them.
@@ -38,7 +41,7 @@ class Terms:
         places: of the pairs, for errors.
 
     Raises:
-        UserError: a term that is empty, or a source term that stands twice; all at once.
+        UserError: a term that is empty or longer than `LONGEST`, or a source term that stands twice; all at once.
     """
 
     def __init__(self, pairs: Sequence[tuple[str, str]], places: Sequence[str]) -> None:
@@ -46,6 +49,9 @@ class Terms:
         self._targets: dict[Units, str] = {}
         faults = []
         for (source, target), place in zip(pairs, places, strict=True):
+            if max(len(source), len(target)) > LONGEST:
+                faults.append(UserError(f"a term has more than {LONGEST:,} characters", place, "write shorter terms"))
+                continue
             key = units(source)
             if not key or not units(target):
                 faults.append(UserError("an empty term", place, "write source term <tab> target term"))
@@ -53,7 +59,7 @@ class Terms:
                 faults.append(UserError(f"the source term {source!r} stands twice", place, "remove one of them"))
             self._targets.setdefault(key, target)
         raise_all(faults)
-        self._longest = max(map(len, self._targets), default=0)
+        self._widths = sorted({len(key) for key in self._targets}, reverse=True)
 
     @classmethod
     def read(cls, path: Path) -> Terms:
@@ -101,7 +107,7 @@ class Terms:
         """
         text, targets, at = units(line), dict[Units, str](), 0
         while at < len(text):
-            for width in range(min(self._longest, len(text) - at), 0, -1):
+            for width in self._widths:
                 here = text[at : at + width]
                 target = self._targets.get(here) or self._targets.get(_small(here))
                 if target is not None:

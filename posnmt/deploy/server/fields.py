@@ -30,13 +30,15 @@ class Body(BaseModel):
             raise ValueError("input should be a boolean, not a number")
         if isinstance(value, str) and str not in kinds and kinds & {int, float}:
             in_digits(value)
+        if isinstance(value, list) and list[str] in kinds and not all(isinstance(each, str) for each in value):
+            raise ValueError("input should be a text, or a list of texts")  # pydantic would keep a fault for each
         return value
 
 
 Fields = TypeVar("Fields", bound=Body)
 
 MOST_FIELDS = 1000
-"""Most fields of a form. Starlette has the same limit for multipart forms."""
+"""Most fields of a request. Starlette has the same limit for multipart forms."""
 
 
 async def read(request: Request, model: type[Fields]) -> Fields:
@@ -79,6 +81,8 @@ async def _body(request: Request) -> dict[str, Any]:
         raise Refusal(400, f"Invalid request: the body is not JSON: {error}") from None
     if not isinstance(tree, dict):
         raise Refusal(400, "Invalid request: the body is not a JSON object")
+    if len(tree) > MOST_FIELDS:
+        raise Refusal(400, f"Invalid request: more than {MOST_FIELDS:,} fields")
     return tree
 
 
