@@ -50,6 +50,9 @@ BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
 
+LONGEST = 1000
+"""The most bytes of a piece, and of what a character is replaced by: a text may have it at every place."""
+
 AGAIN = "get the file again, or prepare the store again"
 """Advice about a damaged file of a text pipeline."""
 
@@ -261,13 +264,27 @@ class Subwords:
         entries = load_json(beside, list[str], "vocabulary", AGAIN) if beside.exists() else None
         if entries is not None and len(entries) < SPECIALS:
             raise UserError("not a vocabulary: it has no special symbols", beside, AGAIN)
+        subwords: Subwords | None
         try:
             subwords = cls(model, entries)
-            if len(subwords._processor) > 0:  # an empty file loads, as a model without entries
-                return subwords
         except RuntimeError:
-            pass
-        raise UserError("not a SentencePiece model", path, AGAIN)
+            subwords = None
+        if subwords is None or len(subwords._processor) == 0:  # an empty file loads, as a model without entries
+            raise UserError("not a SentencePiece model", path, AGAIN)
+        if (longest := subwords.longest) > LONGEST:
+            what = f"the SentencePiece model has a piece or a replacement of {longest:,} bytes, more than {LONGEST:,}"
+            raise UserError(what, path, AGAIN)
+        return subwords
+
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest piece, or of the longest text that stands for some characters once normalised."""
+        message = self.message
+        texts = [piece.piece.encode() for piece in message.pieces]
+        for spec in (message.normalizer_spec, message.denormalizer_spec):
+            table: bytes = spec.precompiled_charsmap  # the length of a tree, the tree, and texts that end in a zero
+            texts += table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
+        return max(map(len, texts))
 
     @classmethod
     def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:

@@ -22,6 +22,9 @@ _NAMES = {
 """Names of types in safetensors files."""
 
 
+MOST_HEADER = 1 << 23
+"""The most bytes of a safetensors file's header, where a tensor takes about a hundred: each is an object of Python."""
+
 MOST_TABLES = 1 << 30
 """The most bytes of tables that follow from a configuration alone, such as those of sinusoids by distance."""
 
@@ -76,8 +79,7 @@ def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor],
     Raises:
         UserError: no such file, or not safetensors.
     """
-    if not path.exists():
-        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
+    _refuse_header(path)
     try:
         tensors = load_file(path)
         with safe_open(path, framework="pt") as file:
@@ -88,14 +90,28 @@ def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor],
     return tensors, about
 
 
+def _refuse_header(path: Path) -> None:
+    """Check that a file of weights exists, and the length of its header.
+
+    Raises:
+        UserError: it does not exist, or the header is longer than `MOST_HEADER`.
+    """
+    if not path.exists():
+        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if length > MOST_HEADER:
+        what = f"not a readable safetensors file: its header has {length:,} bytes, more than {MOST_HEADER:,}"
+        raise UserError(what, path, "copy it again from its origin")
+
+
 def shapes_in(path: Path) -> dict[str, list[int]]:
     """The shapes of the tensors in a safetensors file by name, from its header: no tensor is read.
 
     Raises:
         UserError: no such file, or not safetensors.
     """
-    if not path.exists():
-        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
+    _refuse_header(path)
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118  no mapping

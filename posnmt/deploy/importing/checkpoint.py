@@ -5,6 +5,7 @@ Shapes: d model width, i inner width, V vocabulary entries.
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import re
 import zipfile
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posnmt.base.errors import UserError, existing_file, is_out_of_memory, quoted
 from posnmt_position.absolute import sinusoids
 
 OTHER = "check that it is the file that the toolkit wrote"
+
+TIED = 4
+"""The most names of one table in a checkpoint, which has it once: embeddings of both sides and output weights."""
 
 Linear = tuple[Tensor, Tensor]
 """Weight and bias of a linear layer or of a layer normalisation."""
@@ -188,13 +192,15 @@ def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
     """
     existing_file(path, "the checkpoint")
     _refuse_compressed(path)
+    _refuse_arrays(path)
     safe: AbstractContextManager[None] = torch.serialization.safe_globals(list(allowed))
     try:
         with safe:
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError, KeyError, TypeError,
             AttributeError, IndexError, AssertionError, UnicodeDecodeError) as error:  # fmt: skip
-        if is_out_of_memory(error):
+        asked = re.search(r"tried to allocate (\d+) bytes", str(error))
+        if is_out_of_memory(error) and not (asked and int(asked[1]) > path.stat().st_size):
             raise
         refusal = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Trying to instantiate class (\S+)", str(error))
         if refusal:
@@ -222,18 +228,40 @@ def _refuse_compressed(path: Path) -> None:
         raise UserError(what, path, "save it with torch.save, which does not compress")
 
 
+def _refuse_arrays(path: Path) -> None:
+    """Check that no pickle makes an array of bytes: PyTorch allows it, and the pickle has its length, not its bytes.
+
+    Raises:
+        UserError: one does.
+    """
+    if path.stat().st_size == 0:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if any(content.find(b"c%s\nbytearray\n" % module) >= 0 for module in (b"__builtin__", b"builtins")):
+            what = "the checkpoint has an array of bytes, which no model has"
+            raise UserError(what, path, "save it with tensors and plain values only")
+
+
 def tensors_of(tree: Any, path: Path) -> dict[str, Tensor]:
     """The tensors in a dictionary, by name.
 
     Raises:
-        UserError: `tree` is not a dictionary with names; or a tensor has more bytes than the file.
+        UserError: `tree` is not a dictionary with names; or a tensor is not an ordinary one; or tensors have more
+            numbers than the file.
     """
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UserError("not a checkpoint: it has no named weights", path, OTHER)
     tensors = {name: tensor for name, tensor in tree.items() if isinstance(tensor, Tensor)}
-    size = path.stat().st_size
     for name, tensor in tensors.items():
-        if tensor.nbytes > size:  # such as one number that is repeated, by a stride of 0
-            what = f"{quoted(name)} has the shape {list(tensor.shape)}, more than the file of {size:,} bytes holds"
+        if type(tensor) not in (Tensor, nn.Parameter) or tensor.layout != torch.strided or _is_other(tensor):
+            raise UserError(f"{quoted(name)} is a tensor of a special kind, such as a sparse one", path, OTHER)
+        if tensor.nbytes > (held := tensor.untyped_storage().nbytes()):  # one number repeated, by a stride of 0
+            what = f"{quoted(name)} has the shape {list(tensor.shape)}, more than the {held:,} bytes that it is made of"
             raise UserError(what, path, OTHER)
+    if (total := sum(tensor.nbytes for tensor in tensors.values())) > TIED * (size := path.stat().st_size):
+        raise UserError(f"its tensors have {total:,} bytes, and the file has {size:,}", path, OTHER)
     return tensors
+
+
+def _is_other(tensor: Tensor) -> bool:
+    return tensor.is_quantized or tensor.is_nested or tensor.is_meta

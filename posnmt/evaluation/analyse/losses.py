@@ -6,6 +6,7 @@ Legend: M models, T content subwords of all references, N sentences, V target vo
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
 from posnmt.base.output import replacing
+from posnmt.data.unpack import refuse_bomb
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def read_losses(path: Path) -> Losses:
         UserError: the file is missing or damaged.
     """
     try:
+        _refuse_declared(path)
         with np.load(path, allow_pickle=False) as file:
             models = [Scored(**each) for each in json.loads(str(file["models"]))]
             arrays = {each.name: file[each.name] for each in fields(Losses) if each.name != "models"}
@@ -114,6 +117,23 @@ def read_losses(path: Path) -> Losses:
         ) from None
     wide = {name: array.astype(np.float64 if array.dtype.kind == "f" else np.int64) for name, array in arrays.items()}
     return Losses(**wide, models=models)
+
+
+def _refuse_declared(path: Path) -> None:
+    """Check the sizes that a file declares, before anything of such a size is allocated.
+
+    Raises:
+        UserError: it unpacks to far more than losses do.
+        ValueError: an array is larger than its part of the file.
+    """
+    with zipfile.ZipFile(path) as box:
+        refuse_bomb(sum(each.file_size for each in box.infolist()), path)
+        for each in box.infolist():
+            with box.open(each) as file:
+                np.lib.format.read_magic(file)
+                shape, _, kind = np.lib.format.read_array_header_1_0(file)
+                if math.prod(shape) * kind.itemsize > each.file_size:
+                    raise ValueError(each.filename)
 
 
 def _narrowed(name: str, array: NDArray[Any]) -> NDArray[Any]:
