@@ -16,29 +16,11 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from posnmt.base.errors import UserError
-
-FROZEN = Path(__file__).parents[1] / "frozen"
-MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Bomb:
-    """A reader, and what it is given.
-
-    Attributes:
-        make: writes a file or a folder; its second argument says whether it is the bomb.
-        read: reads it.
-        most: MiB that the bomb may take beside what the harmless one takes.
-    """
-
-    make: Callable[[Path, bool], None]
-    read: Callable[[Path], Any]
-    most: int
+from tests.fuzz import bomb_files, bomb_models
+from tests.fuzz.bomb import FROZEN, MIB, Bomb
 
 
 def _zeros(place: Path, size: int, head: bytes = b"", tail: bytes = b"", unit: bytes = bytes(MIB)) -> None:
@@ -336,6 +318,8 @@ BOMBS = {
     "safetensors, declared": Bomb(_header, _tensors, 32),
     "sentencepiece, declared": Bomb(_declared_piece, _subwords, 32),
     "sentencepiece, trainer spec": Bomb(_trainer_spec, _subwords, 32),
+    **bomb_files.BOMBS,
+    **bomb_models.BOMBS,
 }
 
 
