@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 import threading
+import time
 
 import pytest
 
@@ -184,6 +188,39 @@ def test_a_line_that_fails_is_the_fault_of_its_request_alone(capfd):
     assert "ZeroDivisionError" in capfd.readouterr().err
     assert (seen, waiting.size) == ([7], 0)
     assert engine.calls == [["a", "b", "c", "bad", "d", "fault", "e"], ["a", "b"], ["c", "bad", "d"], ["fault"], ["e"]]
+
+
+def test_a_worker_goes_on_after_an_exit(monkeypatch):
+    class Exits(Engine):
+        def translate(self, requests, search):
+            if requests[0].line == "exit":
+                sys.exit(3)
+            return super().translate(requests, search)
+
+    monkeypatch.setattr(sys, "stderr", open(os.devnull))  # noqa: SIM115  a log that cannot be written
+    waiting, jobs = queue(batch=20), [asked("exit"), asked("a")]
+    for each in jobs:
+        waiting.add(each)
+    waiting.close()
+    Worker("test", Exits(), waiting, lambda batch, seconds: None).run()
+    with pytest.raises(RuntimeError, match="ended by SystemExit"):
+        jobs[0].future.result(0)
+    assert jobs[1].future.result(0)[0].text == "A"
+    assert waiting.size == 0
+
+
+def test_a_server_without_its_worker_ends():
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        waiting = queue()
+        worker = Worker("test", Engine(), waiting, lambda batch, seconds: None)
+        worker.start()
+        ended = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(SystemExit))
+        waiting.add(asked("a"))  # wakes the thread, which ends
+        time.sleep(60)
+        os._exit(10 + ended)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 def test_a_line_that_fails_in_a_later_batch_is_named():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from posnmt.base import plugins
 from posnmt.base.cancel import Cancelled, cancelled_if
@@ -30,18 +32,34 @@ class Worker(threading.Thread):
         self.engine, self.queue, self.observe = engine, queue, observe
 
     def run(self) -> None:
-        """Translate until the queue is closed and empty. A batch that nobody waits for ends at its next step."""
-        while batch := self.queue.take():
-            started, seconds = time.monotonic(), None
-            try:
-                with cancelled_if(batch.is_abandoned):
-                    self._translate(batch)
-                seconds = time.monotonic() - started
-                self.observe(batch, seconds)
-            except Cancelled:
-                pass
-            finally:
-                self.queue.done(batch, seconds)
+        """Translate until the queue is closed and empty. If the thread ends otherwise, the process ends with status 1.
+
+        A server without this thread would accept requests and never answer them.
+        """
+        try:
+            while batch := self.queue.take():
+                self._work(batch)
+        except BaseException:
+            _log(f"{traceback.format_exc()}error: {self.name!r} has ended, and so has the server; start it again")
+            os._exit(1)
+
+    def _work(self, batch: Batch) -> None:
+        """Translate a batch. If nobody waits for it, it ends at its next step."""
+        started, seconds = time.monotonic(), None
+        try:
+            with cancelled_if(batch.is_abandoned):
+                self._translate(batch)
+            seconds = time.monotonic() - started
+            self.observe(batch, seconds)
+        except Cancelled:
+            pass
+        except BaseException as error:  # such as `sys.exit` in a plug-in: the requests fail, and the thread goes on
+            for job in batch.parts:
+                self.queue.drop(job)
+                job.fail(RuntimeError(f"a translation ended by {type(error).__name__}"))
+            _log(traceback.format_exc())
+        finally:
+            self.queue.done(batch, seconds)
 
     def _translate(self, batch: Batch) -> None:
         """Translate a batch. If that fails, translate the requests one by one, so that only the faulty one fails."""
@@ -63,9 +81,14 @@ class Worker(threading.Thread):
         except Cancelled:
             raise
         except Exception as error:
-            if fault := plugins.fault(error):
-                print(f"error: {fault.line()}", file=sys.stderr)
-            elif not isinstance(error, UserError):
-                traceback.print_exc()
             self.queue.drop(job)
             job.fail(error)
+            if fault := plugins.fault(error):
+                _log(f"error: {fault.line()}")
+            elif not isinstance(error, UserError):
+                _log(traceback.format_exc())
+
+
+def _log(text: str) -> None:
+    with suppress(OSError, ValueError):  # nobody reads the log any more
+        print(text.rstrip("\n"), file=sys.stderr, flush=True)
