@@ -33,31 +33,25 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 
-class ActivatedLinear(Linear):
-    """`f(W x + b)`; f is `model.activation`: `max(0, z)`, GELU by the error function, or SiLU, `z / (1 + exp(-z))`."""
-
-    def __init__(self, inputs: int, outputs: int, activation: Activation) -> None:
-        super().__init__(inputs, outputs)
-        self.activation: Activation = activation
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..,d] -> [..,d']."""
-        return ACTIVATIONS[self.activation](super().forward(x))
-
-
 class FeedForward(nn.Module):
-    """`W_2 f(W_1 x + b_1) + b_2`; see `ActivatedLinear`."""
+    """`W_2 f(W_1 x + b_1) + b_2`; f is `max(0, z)`, GELU by the error function, or SiLU, `z / (1 + exp(-z))`.
+
+    Attributes:
+        activation: f, `model.activation`; None: `fc1` applies it.
+    """
 
     def __init__(self, d_model: int, inner: int, dropout: float, start: Start, activation: Activation = "relu") -> None:
         super().__init__()
-        self.fc1, self.fc2 = ActivatedLinear(d_model, inner, activation), Linear(inner, d_model)
+        self.fc1, self.fc2 = Linear(d_model, inner), Linear(inner, d_model)
+        self.activation: Activation | None = activation
         self.dropout = Dropout(dropout)
         start(self.fc1, "inner")
         start(self.fc2, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d], token by token; span and cache are for layers that depend on other tokens."""
-        return self.fc2(self.dropout(self.fc1(x)))
+        inner = self.fc1(x)
+        return self.fc2(self.dropout(inner if self.activation is None else ACTIVATIONS[self.activation](inner)))
 
 
 @dataclass(frozen=True)

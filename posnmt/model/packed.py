@@ -7,12 +7,15 @@ products accumulate in float32, and the residual stream is float32.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from posnmt.config.schema import Activation
 from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
-from posnmt.model.layers import ActivatedLinear, DecoderLayer, EncoderLayer
+from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.transformer import Transformer
 from posnmt_position.linear import Linear
 
@@ -27,22 +30,30 @@ SMALLEST = 8
 
 
 class PackedLinear(nn.Module):
-    """`x W^T + b`, with the activation of the layer if it has one.
+    """`f(x W^T + b)`.
 
     Args:
         linear: the layer that it replaces.
         dtype: float32 or bfloat16, of the product.
         wide: return float32 in any case, for terms of the residual stream.
         reads: see `HeadProjection`; the restriction is applied to the packed weights.
+        activation: f; None: the identity.
     """
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype, wide: bool = False, reads: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        linear: nn.Linear,
+        dtype: torch.dtype,
+        wide: bool = False,
+        reads: Tensor | None = None,
+        activation: Activation | None = None,
+    ) -> None:
         super().__init__()
         weight = linear.restricted(reads) if isinstance(linear, HeadProjection) else linear.weight
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), ROWS)
         self.packed_bias = None if linear.bias is None else linear.bias.detach().to(dtype)
         self.dtype, self.wide = dtype, wide
-        self.activation = FUSED[linear.activation] if isinstance(linear, ActivatedLinear) else ("none", "")
+        self.activation = ("none", "") if activation is None else FUSED[activation]
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` is ignored, since the weights are already restricted."""
@@ -68,8 +79,8 @@ def pack(model: TranslationModel, dtype: torch.dtype) -> None:
 def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
     """Pack the matrices of sub-layers and schemes."""
 
-    def replace(owner: nn.Module, name: str, wide: bool = False, reads: Tensor | None = None) -> None:
-        setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, reads))
+    def replace(owner: nn.Module, name: str, wide: bool = False, **others: Any) -> None:
+        setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, **others))
 
     def replace_all(module: nn.Module, added: str = "") -> None:
         # PyTorch's own nn.Linear is kept: its owner may read the weights, or compute in a precision of its own
@@ -87,6 +98,9 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
             replace(attention, "query")
             replace(attention, "memory")
             replace(attention, "output", wide=True)
+        if isinstance(layer.feed_forward, FeedForward):
+            replace(layer.feed_forward, "fc1", activation=layer.feed_forward.activation)
+            layer.feed_forward.activation = None
         replace_all(layer.feed_forward, added="fc2")
     for part in (model.source, model.target, model.cross):
         replace_all(part.schemes)

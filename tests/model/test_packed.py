@@ -10,7 +10,6 @@ import torch
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Activation, Decode
 from posnmt.data.subword import BOS, EOS
-from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
@@ -79,10 +78,15 @@ def test_the_network_of_fire_stays_in_float32():
 
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_each_activation_is_fused(activation):
-    linear = ActivatedLinear(12, 20, activation)
-    x = 3 * torch.randn(7, 12)
-    torch.testing.assert_close(PackedLinear(linear, torch.float32)(x), linear(x))
-    torch.testing.assert_close(linear(x), getattr(torch.nn.functional, activation)(x @ linear.weight.T + linear.bias))
+    model = tiny.build(system="relative", activation=activation).float()
+    plain, x = model.encoder[0].feed_forward, 3 * torch.randn(1, 7, 16)
+    fc1, fc2 = plain.fc1, plain.fc2
+    function = getattr(torch.nn.functional, activation)
+    wanted = function(x @ fc1.weight.T + fc1.bias) @ fc2.weight.T + fc2.bias
+    torch.testing.assert_close(plain(x, None), wanted)
+    pack(model, torch.float32)
+    assert isinstance(plain.fc1, PackedLinear)
+    torch.testing.assert_close(plain(x, None), wanted)
 
 
 def test_only_what_a_head_may_read_is_packed():
