@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posnmt_position.linear import Matrix
 from posnmt_position.options import Options, option
 from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
@@ -37,7 +38,7 @@ class InterpolatedBias(LayerPosition):
         self.first_threshold = threshold
         self.c = nn.Parameter(torch.tensor(0.1))
         self.threshold = nn.Parameter(torch.tensor(1.0))
-        self.rise, self.fall = nn.Linear(1, width), nn.Linear(width, heads, bias=False)
+        self.rise, self.fall = Matrix(1, width), Matrix(width, heads, bias=False)
 
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
         """[..,H] from offsets i - j [..] and largest distances that broadcast to them."""

@@ -25,6 +25,13 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
+class Matrix(nn.Linear):
+    """A linear layer whose owner reads the matrix and the bias, instead of calling the layer or as well.
+
+    So a program that replaces layers in order to change what they return must leave it alone.
+    """
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`x W^T + b`, [..,d] -> [..,d'], as PyTorch's; under autocast to bfloat16 on a CPU with its rows rounded up."""
     if not torch.is_autocast_enabled("cpu") or x.device.type != "cpu" or torch.compiler.is_compiling():

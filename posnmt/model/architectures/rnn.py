@@ -21,6 +21,7 @@ from posnmt.config.schema import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, output_projection
 from posnmt.model.state import padding_mask
 from posnmt_position.dropout import Dropout
+from posnmt_position.linear import Matrix
 from posnmt_position.recurrent.cells import run_network
 
 
@@ -126,7 +127,7 @@ class RecurrentTranslator(TranslationModel):
         self.bridge_cell = nn.Linear(2 * layers * d, written * d)
         self.decoder = nn.ModuleList(nn.LSTMCell(d if layer else 2 * d, d) for layer in range(written))
         self.score = nn.Linear(2 * d, written * d, bias=False)
-        self.combine = nn.Linear(written * d + 2 * d, d, bias=False)
+        self.combine = Matrix(written * d + 2 * d, d, bias=False)
         self.output = output_projection(config, self.target)
 
     @classmethod

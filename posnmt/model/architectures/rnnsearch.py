@@ -18,6 +18,7 @@ from posnmt.model.architectures.rnn import BidirectionalEncoder, foreign_parts
 from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection
 from posnmt.model.state import padding_mask
 from posnmt_position.dropout import Dropout
+from posnmt_position.linear import Matrix
 from posnmt_position.options import Options, option
 
 
@@ -106,7 +107,7 @@ class RecurrentSearch(TranslationModel):
         self.readout = nn.Linear(d + d + 2 * d, 2 * d)
         self.output = output_projection(config, self.target)
         if settings.context != "none":
-            self.jumps = nn.Linear(2 * d if settings.context == "source" else d, 2 * settings.jump + 1)
+            self.jumps = Matrix(2 * d if settings.context == "source" else d, 2 * settings.jump + 1)
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
