@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 from posnmt.config.segmenters import requires
@@ -42,16 +43,14 @@ class Segmenter:
 
     @cached_property
     def _engine(self) -> Any:
-        """MeCab's tagger, or jieba with its default dictionary."""
+        """MeCab's tagger, or jieba with its default dictionary.
+
+        Imported by name: Transformers asks for every package in an import statement of a module beside an export.
+        """
         requires(self.name)
         if self.name == "mecab":
-            import ipadic
-            import MeCab
-
-            return MeCab.Tagger(f"{ipadic.MECAB_ARGS} -Owakati")
-        from rjieba import Jieba
-
-        return Jieba()
+            return import_module("MeCab").Tagger(f"{import_module('ipadic').MECAB_ARGS} -Owakati")
+        return import_module("rjieba").Jieba()
 
     def tokenise(self, text: str) -> str:
         """One line as words separated by single blanks; blanks at its ends are removed.

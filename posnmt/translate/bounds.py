@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 
 
@@ -78,3 +79,13 @@ class Bounds:
         complete = written.length >= max(1, self.shortest)
         is_last = written.breaks == self.breaks
         return Next(None, complete and is_last, complete and not is_last, self.allow_unk)
+
+
+def output_limit(decode: Decode, source: int, longest: int | None, sentences: int = 1) -> int:
+    """The largest number of output subwords for a source of so many subwords, of one sentence or several.
+
+    Args:
+        longest: entries of the decoder's position table, which holds bos and the output; None: no limit.
+    """
+    limit = int(decode.max_ratio * source) + decode.max_extra * sentences
+    return limit if longest is None else min(limit, longest - 1)

@@ -15,7 +15,7 @@ from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
 from posnmt.data.batch import Batch, batches_by_length, collate, pad
 from posnmt.data.subword import EOS, PAD
-from posnmt.translate.bounds import Bounds
+from posnmt.translate.bounds import Bounds, output_limit
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
 from posnmt.translate.options import EVERYTHING, refuse_unserved
@@ -32,16 +32,6 @@ FEW = 512
 
 SEARCHED = {"coverage_penalty", "terms"}
 """What search alone can do, and sampling cannot."""
-
-
-def output_limit(decode: Decode, source: int, longest: int | None, sentences: int = 1) -> int:
-    """The largest number of output subwords for a source of so many subwords, of one sentence or several.
-
-    Args:
-        longest: entries of the decoder's position table, which holds bos and the output; None: no limit.
-    """
-    limit = int(decode.max_ratio * source) + decode.max_extra * sentences
-    return limit if longest is None else min(limit, longest - 1)
 
 
 def bounds_of(part: Part, decode: Decode, longest: int | None) -> Bounds:

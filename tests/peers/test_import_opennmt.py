@@ -14,7 +14,7 @@ import torch
 from posnmt.config.schema import Decode
 from posnmt.run.run import Run
 from posnmt.translate.requests import Search, numbered
-from posnmt.translate.subwords import output_limit
+from posnmt.translate.bounds import output_limit
 from posnmt.translate.translator import Translator
 from tests.peers.opennmt import opennmt
 from tests.support import marian, onmt_checkpoint

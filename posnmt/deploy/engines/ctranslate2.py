@@ -23,10 +23,10 @@ from posnmt.base.parallel.cores import cores
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
+from posnmt.translate.bounds import output_limit
 from posnmt.translate.engine import Engine
 from posnmt.translate.requests import Part, Search
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.subwords import output_limit
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 """posnmt's name of a precision → CTranslate2's."""
