@@ -40,18 +40,37 @@ def card(run: Run, manifest: Manifest) -> str:
         *_lengths(manifest),
         f"| output | at most {manifest.decode.max_ratio:g} x source + {manifest.decode.max_extra} subwords |",
         "",
+        *_usage(manifest.code),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _usage(code: bool) -> list[str]:
+    """How the model is loaded, with the folder's own code or with posnmt's."""
+    trusted = ", trust_remote_code=True" if code else ""
+    needed = (
+        "pip install transformers torch sentencepiece sacremoses pydantic"
+        if code
+        else 'pip install "posnmt[huggingface]"'
+    )
+    return [
         "```python",
-        "import posnmt.deploy.huggingface",
+        *([] if code else ["import posnmt.deploy.huggingface"]),
         "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
         "",
-        'tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")',
+        f'tokenizer = AutoTokenizer.from_pretrained("."{trusted})',
+        f'model = AutoModelForSeq2SeqLM.from_pretrained("."{trusted})',
         'outputs = model.generate(**tokenizer(["A sentence."], return_tensors="pt", padding=True))',
         "tokenizer.batch_decode(outputs, skip_special_tokens=True)",
         "```",
         "",
-        'It needs posnmt and Transformers: `pip install "posnmt[huggingface]"`.',
+        f"It needs: `{needed}`.",
+        *(
+            ["Where `import posnmt.deploy.huggingface` comes first, it loads without `trust_remote_code`."]
+            if code
+            else []
+        ),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:

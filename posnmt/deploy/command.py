@@ -55,6 +55,7 @@ def export(
     if kind == "huggingface" and precision != "fp32":
         raise UserError("--format huggingface writes weights in fp32 only", "--precision", "leave it out")
     run = run_to_export(folder)
+    carried = False
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()
         longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
@@ -65,12 +66,13 @@ def export(
                 write(model, text, building, size, precision)
             text.save(building / "text")
         else:
-            verified = _write_huggingface(model, text, run.config.decode, building, say)
+            verified, carried = _write_huggingface(model, text, run.config.decode, building, say)
         manifest = Manifest(
             kind=kind,  # type: ignore[arg-type]
             precision=precision,
             limits=dict(zip(("source", "target"), longest, strict=True)),
             verified=verified,
+            code=carried,
             **describe(run, checkpoint),
         )
         if kind == "huggingface":
@@ -226,8 +228,12 @@ def write_verified(
 
 def _write_huggingface(
     model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Write a model for Transformers. Return the figures of the check that it computes the same there."""
+) -> tuple[dict[str, Any], bool]:
+    """Write a model for Transformers.
+
+    Returns:
+        (the figures of the check that it computes the same there, whether the folder has the code)
+    """
     try:
         from posnmt.deploy.huggingface import export as transformers
     except ImportError as error:
@@ -235,8 +241,11 @@ def _write_huggingface(
             raise
         what = "Hugging Face's Transformers are not installed here"
         raise UserError(what, None, 'install them: pip install "posnmt[huggingface]"') from None
-    transformers.write(model, text, decode, folder)
+    carried = transformers.write(model, text, decode, folder)
+    if not carried:
+        say("a position scheme is not posnmt's own: the folder has no code, and loads only where posnmt and it are")
     if left_out := unserved(transformers.SERVES, decode):
         what = ", ".join(left_out)
         say(f"not available in Transformers' generate, which searches each line with a beam: {what}")
-    return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))
+    longest = model.longest_source, model.longest_target
+    return verify(model, text, longest, transformers.Loaded(folder)), carried

@@ -50,6 +50,7 @@ class Manifest(BaseModel):
         marks: mark of a target language → number of training pairs.
         decode: the run's search settings.
         verified: result of `posnmt.deploy.verify`.
+        code: whether the folder has the code that the other program runs.
         files: path → SHA-256.
     """
 
@@ -72,6 +73,7 @@ class Manifest(BaseModel):
     marks: dict[str, int] = {}
     decode: Decode
     verified: dict[str, Any] = {}
+    code: bool = False
     files: dict[str, str] = {}
 
 

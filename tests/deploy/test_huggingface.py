@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,46 +31,17 @@ from transformers import (
     GenerationConfig,
     MaxTimeCriteria,
     StoppingCriteriaList,
+    pipeline,
 )
 
 import posnmt.deploy.huggingface as hf
-from posnmt.deploy.huggingface.export import Loaded, search_settings, write
-from posnmt.deploy.huggingface.model import StateCache
+from posnmt.deploy.huggingface.export import Loaded, write
+from posnmt.deploy.huggingface.generation import StateCache
+from tests.support.wrapped import drawn, padded, stripped, wrapped
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 LEARNED = FROZEN / "learned"
 CPU = torch.device("cpu")
-
-
-def wrapped(model, decode):
-    """A posnmt model as one of Transformers, with the same weights."""
-    config = hf.PosnmtConfig(
-        posnmt=model.config.model_dump(mode="json"), source_vocab_size=tiny.VOCABULARY, vocab_size=tiny.VOCABULARY,
-        max_ratio=decode.max_ratio, max_extra=decode.max_extra, min_output=decode.min_length,
-    )  # fmt: skip
-    other = hf.PosnmtForConditionalGeneration(config).double().eval()
-    other.model.load_state_dict(model.state_dict())
-    other.generation_config = search_settings(decode)
-    return other
-
-
-def padded(rows):
-    """Rows with </s>, padded, and their mask."""
-    width = max(map(len, rows)) + 1
-    ids = torch.tensor([[*row, 3, *[0] * (width - len(row) - 1)] for row in rows])
-    mask = torch.tensor([[1] * (len(row) + 1) + [0] * (width - len(row) - 1) for row in rows])
-    return {"input_ids": ids, "attention_mask": mask}
-
-
-def stripped(row):
-    """The subwords between <s> and </s>."""
-    row = row.tolist()[1:]
-    return row[: row.index(3)] if 3 in row else row
-
-
-def drawn(lengths=(1, 4, 6)):
-    draw = random.Random(5)
-    return [[draw.randrange(4, tiny.VOCABULARY) for _ in range(length)] for length in lengths]
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
@@ -305,7 +275,10 @@ def test_an_export_whose_cache_does_not_work_is_refused(of, name, fault, message
 
 
 def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
-    """With three searches; characters without a subword, names of symbols and empty lines are among the text."""
+    """With three searches; characters without a subword, names of symbols and empty lines are among the text.
+
+    Protected spans are not for it: these are posnmt's.
+    """
     lines = [*(FROZEN / "dev.source").read_text().splitlines(), "uns ✗✗ mebu", "<s> </s> <pad>", "Bevu  sipo\tun"]
     lines += ["", "   "]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
@@ -313,9 +286,43 @@ def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
     assert type(tokenizer) is hf.PosnmtTokenizer
     inputs = tokenizer(lines, return_tensors="pt", padding=True)
     for options, settings in (([], {}), (["--beam", 1], {"num_beams": 1}), (["--beam", 5], {"num_beams": 5})):
-        ours = run("translate", LEARNED, "--input", tmp_path / "text", *options)[0].splitlines()
+        ours = run("translate", LEARNED, "--input", tmp_path / "text", "--protect", "off", *options)[0].splitlines()
         theirs = tokenizer.batch_decode(model.generate(**inputs, **settings), skip_special_tokens=True)
         assert theirs == ours
+
+
+def test_its_pipeline_translates(exported):
+    lines = ["uns mebu", "", "Bevu sipo un"]
+    translate = pipeline("translation", model=str(exported), pipeline_class=hf.PosnmtTranslationPipeline)
+    tokenizer, model = translate.tokenizer, translate.model
+    outputs = model.generate(**tokenizer(lines, return_tensors="pt", padding=True))
+    wanted = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+    assert [each["translation_text"] for [each] in translate(lines)] == wanted
+    assert [each["translation_text"] for [each] in translate(lines, batch_size=2)] == wanted
+    two = translate("uns mebu", num_beams=3, num_return_sequences=2)
+    assert two[0]["translation_text"] == wanted[0]
+    assert len({each["translation_text"] for each in two}) == 2
+
+
+@pytest.mark.parametrize("settings", [{"assistant_model": None}, {"prompt_lookup_num_tokens": 2}])
+@pytest.mark.parametrize("configured", [False, True])
+@pytest.mark.parametrize("beam", [1, 2])
+def test_assisted_generation_is_refused(settings, configured, beam):
+    """Also with a beam, where Transformers warns and goes on without it."""
+    other = wrapped(tiny.build(system="rr"), Decode(beam=beam))
+    [name] = settings
+    settings = {name: settings[name] or other}
+    if configured and name != "assistant_model":
+        settings = {"generation_config": GenerationConfig(num_beams=beam, **settings)}
+    with pytest.raises(ValueError, match=name):
+        other.generate(**padded(drawn()), **settings)
+
+
+def test_embeddings_in_place_of_tokens_are_refused():
+    other = wrapped(tiny.build(system="relative"), Decode())
+    rows = torch.zeros(1, 2, 16, dtype=torch.double)
+    with pytest.raises(ValueError, match="inputs_embeds"):
+        other(inputs_embeds=rows, decoder_input_ids=torch.tensor([[2]]))
 
 
 def test_the_tokenizer_has_both_sides_and_saves_itself(exported, tmp_path):

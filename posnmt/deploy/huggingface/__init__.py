@@ -14,9 +14,10 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import PosnmtForConditionalGeneration
+from posnmt.deploy.huggingface.pipeline import PosnmtTranslationPipeline
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 
-__all__ = ["PosnmtConfig", "PosnmtForConditionalGeneration", "PosnmtTokenizer"]
+__all__ = ["PosnmtConfig", "PosnmtForConditionalGeneration", "PosnmtTokenizer", "PosnmtTranslationPipeline"]
 
 AutoConfig.register("posnmt", PosnmtConfig, exist_ok=True)
 AutoModelForSeq2SeqLM.register(PosnmtConfig, PosnmtForConditionalGeneration, exist_ok=True)

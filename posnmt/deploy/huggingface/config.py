@@ -8,6 +8,24 @@ from transformers import PretrainedConfig
 
 from posnmt.data.subword import BOS, EOS, PAD
 
+ENTRY = "modeling_posnmt"
+"""The module of an export that has the classes for Transformers (`posnmt.deploy.huggingface.code`)."""
+
+AUTO_MAP = {
+    "AutoConfig": f"{ENTRY}.PosnmtConfig",
+    "AutoModelForSeq2SeqLM": f"{ENTRY}.PosnmtForConditionalGeneration",
+}
+TOKENIZER_MAP = {"AutoTokenizer": (f"{ENTRY}.PosnmtTokenizer", None)}
+PIPELINES = {
+    "translation": {
+        "impl": f"{ENTRY}.PosnmtTranslationPipeline",
+        "pt": ["AutoModelForSeq2SeqLM"],
+        "type": "text",
+        "default": {"model": {"pt": (None, None)}},
+    }
+}
+"""What `config.json` and `tokenizer_config.json` say about these classes."""
+
 
 class PosnmtConfig(PretrainedConfig):
     """The configuration of a posnmt model.
@@ -20,6 +38,7 @@ class PosnmtConfig(PretrainedConfig):
     """
 
     model_type = "posnmt"
+    keys_to_ignore_at_inference = ["past_key_values", "cache"]  # noqa: RUF012
 
     def __init__(
         self,

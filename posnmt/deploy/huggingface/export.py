@@ -14,8 +14,11 @@ from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
+from posnmt.deploy.huggingface.code import carry
 from posnmt.deploy.huggingface.config import PosnmtConfig
-from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
+from posnmt.deploy.huggingface.generation import OwnLimits
+from posnmt.deploy.huggingface.loading import WEIGHTS
+from posnmt.deploy.huggingface.model import PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 from posnmt.model.base import TranslationModel
 from posnmt.model.weights import stored, write_tensors
@@ -32,10 +35,13 @@ BEAM = 3
 """Size of the beam in the search that checks an export; with several hypotheses the cache is reordered."""
 
 
-def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> None:
-    """Write configuration, weights, text pipeline and search settings into an existing folder.
+def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> bool:
+    """Write configuration, code, weights, text pipeline and search settings into an existing folder.
 
     `generate` without arguments then uses the run's search settings in `SERVES`, and never writes `<pad>` or `<s>`.
+
+    Returns:
+        Whether the folder has the code (`posnmt.deploy.huggingface.code`).
 
     Raises:
         UserError: the model needs pairs of words, which the export cannot have.
@@ -43,7 +49,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
     if model.reads_pairs:
         what = f"an export for Transformers cannot have the pairs of words that {model.config.architecture} needs"
         raise UserError(what, "model.architecture", "translate with posnmt itself")
-    PosnmtConfig(
+    config = PosnmtConfig(
         posnmt=model.config.model_dump(mode="json"),
         source_vocab_size=text.source.size,
         vocab_size=text.target.size,
@@ -52,12 +58,15 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
         min_output=decode.min_length,
         architectures=[PosnmtForConditionalGeneration.__name__],
         dtype="float32",
-    ).save_pretrained(folder)
+    )
+    carried = carry(config, folder)
+    config.save_pretrained(folder)
     weights = {f"model.{name}": value.detach().contiguous() for name, value in stored(model.float()).items()}
     write_tensors(weights, folder / WEIGHTS, {"format": "pt"})
     text.save(folder)
     PosnmtTokenizer(str(folder / "text.json")).save_pretrained(folder)
     search_settings(decode).save_pretrained(folder)
+    return carried
 
 
 def search_settings(decode: Decode) -> GenerationConfig:

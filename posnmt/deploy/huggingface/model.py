@@ -10,101 +10,34 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
-from transformers import GenerationConfig, GenerationMixin, LogitsProcessor, LogitsProcessorList, PreTrainedModel
+from torch.utils.checkpoint import checkpoint
+from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils import cached_file
 
 from posnmt.config.schema import Decode, Model
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BOS, PAD
 from posnmt.deploy.huggingface.config import PosnmtConfig
-from posnmt.model.base import State
+from posnmt.deploy.huggingface.embeddings import refuse_resizing, replace_input, table
+from posnmt.deploy.huggingface.generation import Encoder, OwnLimits, StateCache, has_length, lengths, refuse_assisted
+from posnmt.deploy.huggingface.layers import hold, layers, recompute
+from posnmt.deploy.huggingface.loading import HUB, IGNORED, WEIGHTS, dtype_of, load_weights, shared_names
 from posnmt.model.registry import build_undrawn
-from posnmt.model.weights import stored
-from posnmt.translate.subwords import output_limit
-
-WEIGHTS = "model.safetensors"
-
-_HUB = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
-"""Arguments of `from_pretrained` that locate files."""
-
-_IGNORED = ("trust_remote_code", "code_revision", "adapter_kwargs", "use_safetensors", "weights_only")
-"""Arguments of `from_pretrained` without effect here: the code is installed, and weights are always safetensors."""
+from posnmt.translate.bounds import output_limit
 
 _CACHE = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutput)} else "past_key_values"
 """The name of the cache in the output of `forward`; before Transformers 5.24 it was `past_key_values`."""
 
 _OTHER_VERSION = f"use another version of Transformers than {transformers.__version__}"
-
-
-class StateCache:
-    """The state of the decoder between two steps of `generate`.
-
-    Attributes:
-        state: the decoder's state, with one sentence for each row.
-        length: number of target tokens that the decoder has read.
-    """
-
-    is_compileable = False
-
-    def __init__(self, state: State) -> None:
-        self.state, self.length = state, 0
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """The number of target tokens that the decoder has read."""
-        return self.length
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Keep these rows [B], in this order. Rows move only within a sentence, so their source stays the same."""
-        self.state.select(beam_idx)
-
-
-class Encoder:
-    """The encoder alone, as `generate` calls it."""
-
-    main_input_name = "input_ids"
-
-    def __init__(self, model: PosnmtForConditionalGeneration) -> None:
-        self._model = model
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> BaseModelOutput:
-        """Source tokens [B,J] with a mask [B,J] -> states [B,J,d]."""
-        return BaseModelOutput(
-            last_hidden_state=self._model.model.encode(input_ids, lengths(input_ids, attention_mask))
-        )
-
-    __call__ = forward
-
-
-class OwnLimits(LogitsProcessor):
-    """Enforces a shortest and a longest output for each sentence, as posnmt's search does.
-
-    After an output that has reached the limit of its sentence, only `</s>` is allowed.
-
-    Args:
-        limits: the largest number of output subwords of each sentence.
-        shortest: number of subwords before which `</s>` is not allowed; the limit, if that is less.
-    """
-
-    def __init__(self, limits: list[int], shortest: int = 0) -> None:
-        self.limits, self.shortest = torch.tensor(limits), shortest
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """The scores [B,V] after input_ids [B,T], which begin with `<s>`; forbidden subwords get -inf."""
-        limits = self.limits.to(scores.device).repeat_interleave(len(scores) // len(self.limits))
-        length = input_ids.shape[1] - 1
-        is_end = torch.arange(scores.shape[1], device=scores.device) == EOS
-        must_end, must_continue = limits <= length, limits.clamp(max=self.shortest) > length
-        forbidden = (must_end[:, None] & ~is_end) | (must_continue[:, None] & is_end)
-        return scores.masked_fill(forbidden, -torch.inf)
 
 
 class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
@@ -118,7 +51,10 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         settings = Model.model_validate(config.posnmt)
         self.model = build_undrawn(settings, config.source_vocab_size, config.vocab_size)
-        self._tied_weights_keys = _shared_names(self)
+        hold(self.model)
+        self._tied_weights_keys = shared_names(self)
+        self.supports_gradient_checkpointing = len(layers(self.model)) > 0
+        self.gradient_checkpointing = False
         self.post_init()
 
     @classmethod
@@ -146,30 +82,93 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             TypeError: an option is unknown, or `dtype` is neither a dtype nor a name.
         """
         place = str(pretrained_model_name_or_path)
-        hub = {key: options.pop(key) for key in _HUB if key in options}
-        dtype = _dtype(options.pop("dtype", options.pop("torch_dtype", None)))
+        hub = {key: options.pop(key) for key in HUB if key in options}
+        dtype = dtype_of(options.pop("dtype", options.pop("torch_dtype", None)))
         device = options.pop("device_map", None)
-        unknown = [key for key in options if key not in _IGNORED and not key.startswith("_")]
+        unknown = [key for key in options if key not in IGNORED and not key.startswith("_")]
         if unknown or arguments:
             raise TypeError(f"posnmt's from_pretrained does not know {', '.join(unknown) or arguments}")
         model = cls(config or PosnmtConfig.from_pretrained(place, **hub))
-        path = cached_file(place, WEIGHTS, **hub)
-        places = {**stored(model), **dict(model.named_parameters(remove_duplicate=False))}
-        tensors = load_file(path)
-        loaded = {id(places[name]) for name in tensors if name in places}
-        faults = [f"{name} is missing" for name, place in places.items() if id(place) not in loaded]
-        faults += [f"{name} is not in this model" for name in tensors if name not in places]
-        if faults:
-            raise ValueError(f"{path} has the weights of another model: {'; '.join(faults[:3])}")
-        model.load_state_dict(tensors, strict=False)
+        load_weights(model, Path(cached_file(place, WEIGHTS, **hub)))
         model.generation_config = GenerationConfig.from_pretrained(place, **hub)
         if dtype is not None:
             model = model.to(dtype)
         return (model if device is None else model.to(device)).eval()
 
+    def save_pretrained(self, save_directory: str | Path, *arguments: Any, **options: Any) -> None:
+        """Write configuration, weights and code into a folder, from which `from_pretrained` loads the model.
+
+        Args:
+            save_directory: the folder, which is created if necessary.
+            arguments, options: see Transformers.
+        """
+        if self._auto_class is None and options.get("is_main_process", True):
+            from posnmt.deploy.huggingface.code import carry
+
+            Path(save_directory).mkdir(parents=True, exist_ok=True)
+            carry(self.config, Path(save_directory))
+        super().save_pretrained(save_directory, *arguments, **options)
+
     def get_encoder(self, *_: Any, **__: Any) -> Encoder:
         """The encoder alone."""
-        return Encoder(self)
+        return Encoder(self.model)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The word embedding of the source, with V entries of width d."""
+        embedding: nn.Module = table(self.model, "source")
+        return embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embedding of the source, and what is tied to it."""
+        replace_input(self.model, value)
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """The projection [d] -> [V] to the target vocabulary."""
+        return self.model.output
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replace the projection to the target vocabulary."""
+        self.model.output = new_embeddings
+
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Module:
+        """Give both sides vocabularies of another size; matrices that are tied stay tied.
+
+        Args:
+            new_num_tokens: entries of each vocabulary, such as `len(tokenizer)`; None: as many as now.
+            pad_to_multiple_of, mean_resizing: see Transformers.
+
+        Returns:
+            The word embedding of the source.
+
+        Raises:
+            ValueError: the sides have vocabularies of different sizes, or their embeddings cannot be resized.
+        """
+        source, target, output = table(self.model, "source"), table(self.model, "target"), self.model.output
+        if new_num_tokens is None and pad_to_multiple_of is None:
+            return self.get_input_embeddings()
+        refuse_resizing(self.model)
+        tied = output.weight is target.weight
+        for embedding in dict.fromkeys([source, target]):
+            self._get_resized_embeddings(embedding, new_num_tokens, pad_to_multiple_of, mean_resizing)  # in place
+        if tied:
+            self._adjust_bias(output, target)
+        else:
+            self.model.output = self._get_resized_lm_head(output, target.num_embeddings, mean_resizing=mean_resizing)
+        self.config.source_vocab_size, self.config.vocab_size = source.num_embeddings, target.num_embeddings
+        return self.get_input_embeddings()
+
+    def _set_gradient_checkpointing(
+        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, every_n_layers: int = 1
+    ) -> None:
+        """Called by Transformers' `activation_checkpointing_enable` and `gradient_checkpointing_enable`."""
+        recompute(self.model, gradient_checkpointing_func if enable else None, every_n_layers)
+        self.gradient_checkpointing = enable
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """The target tokens [B,T] before each label [B,T]: `<s>`, then the labels but the last."""
+        return functional.pad(labels[:, :-1].masked_fill(labels[:, :-1] == -100, PAD), (1, 0), value=BOS)
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -185,6 +184,7 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         cache: StateCache | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         **others: Any,
     ) -> Seq2SeqLMOutput:
         """Logits [B,T,V] of the tokens that follow `decoder_input_ids`.
@@ -198,22 +198,28 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
                 5.24.
             labels: [B,T] target tokens with `</s>`, padded with -100; in place of `decoder_input_ids`.
             use_cache: whether to return a cache.
+            num_items_in_batch: what the sum of the labels' losses is divided by; default: the number of labels. It is
+                that of all batches whose gradients Transformers' `Trainer` adds up.
             others: ignored.
 
         Raises:
-            ValueError: there is no source or no target, a target without a cache does not begin with `<s>`, or padding
-                is not on the right.
+            ValueError: there is no source or no target, a target without a cache does not begin with `<s>`, padding
+                is not on the right, there are embeddings in place of tokens, or a cache is wanted of layers that
+                compute again.
             TypeError: a cache has another name.
         """
+        for name in ("inputs_embeds", "decoder_inputs_embeds"):
+            if others.get(name) is not None:
+                raise ValueError(f"posnmt's models read tokens, not {name}; give input_ids and decoder_input_ids")
+        if use_cache and self.gradient_checkpointing and self.training and torch.is_grad_enabled():
+            raise ValueError("with gradient checkpointing there is no cache in training; leave use_cache out")
         unknown = [name for name, value in others.items() if isinstance(value, StateCache)]
         if unknown:
             raise TypeError(f"posnmt's models do not know a cache with the name {unknown[0]}; {_OTHER_VERSION}")
         if cache is None:
             cache = past_key_values
         if labels is not None and decoder_input_ids is None:
-            decoder_input_ids = functional.pad(
-                labels[:, :-1].masked_fill(labels[:, :-1] == -100, PAD), (1, 0), value=BOS
-            )
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         if decoder_input_ids is None:
             raise ValueError("give decoder_input_ids or labels")
         if cache is None:
@@ -231,7 +237,7 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         hidden = self.model.advance(decoder_input_ids, cache.state)
         cache.length += decoder_input_ids.shape[1]
         logits = self.model.project(hidden)
-        loss = None if labels is None else functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        loss = None if labels is None else _loss(logits, labels, num_items_in_batch)
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
@@ -256,9 +262,13 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             inputs: source tokens, in place of `input_ids`.
             generation_config, logits_processor: see Transformers.
             options: `input_ids` and `attention_mask` from the tokenizer, and settings of `GenerationConfig`.
+
+        Raises:
+            ValueError: the settings ask for assisted generation.
         """
         ids = inputs if inputs is not None else options.get("input_ids")
-        sized = _has_length(options) or (generation_config is not None and _has_length(vars(generation_config)))
+        refuse_assisted(options, generation_config)
+        sized = has_length(options, generation_config)
         if ids is not None:
             decode = Decode(max_ratio=self.config.max_ratio, max_extra=self.config.max_extra)
             limits = [
@@ -277,48 +287,12 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         return super().generate(inputs, generation_config, logits_processor=logits_processor, **options)
 
 
-def lengths(input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
-    """The number of real tokens [B] of each row, from a mask [B,J] or from tokens [B,J].
-
-    Raises:
-        ValueError: padding is not on the right.
-    """
-    if attention_mask is None:
-        assert input_ids is not None
-        attention_mask = input_ids != PAD
-    real = attention_mask.bool()
-    if (real[:, 1:] & ~real[:, :-1]).any():
-        raise ValueError("posnmt's models need padding on the right; set tokenizer.padding_side to 'right'")
-    return real.sum(1)
-
-
-def _has_length(settings: dict[str, Any]) -> bool:
-    """Whether settings of `generate` limit the length of outputs."""
-    return any(settings.get(name) is not None for name in ("max_length", "max_new_tokens"))
-
-
-def _dtype(given: Any) -> torch.dtype | None:
-    """The dtype of an argument of `from_pretrained`; None: the dtype of the weights.
-
-    Raises:
-        ValueError: no dtype has the name.
-        TypeError: the argument is neither a dtype nor a name.
-    """
-    if given is None or given == "auto":
-        return None
-    dtype = getattr(torch, given, None) if isinstance(given, str) else given
-    if isinstance(dtype, torch.dtype):
-        return dtype
-    if isinstance(given, str):
-        raise ValueError(f"PyTorch has no dtype {given!r}; bfloat16 is one")
-    raise TypeError(f"dtype must be a dtype of PyTorch, or its name, such as bfloat16, not {given!r}")
-
-
-def _shared_names(module: torch.nn.Module) -> dict[str, str]:
-    """Each further name of a shared parameter -> its first name."""
-    first: dict[int, str] = {}
-    shared = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        if first.setdefault(id(parameter), name) != name:
-            shared[name] = first[id(parameter)]
-    return shared
+def _loss(logits: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
+    """The cross-entropy of labels [B,T], -100 where there is none, from logits [B,T,V], in nats."""
+    scores, wanted = logits.flatten(0, 1), labels.flatten().to(logits.device)
+    scores = scores if scores.dtype == torch.float64 else scores.float()
+    if count is None:
+        return functional.cross_entropy(scores, wanted)
+    if isinstance(count, Tensor):
+        count = count.to(logits.device)
+    return functional.cross_entropy(scores, wanted, reduction="sum") / count
