@@ -83,7 +83,8 @@ class Data(Section):
     held_out: Annotated[Positive | None, Chosen()] = Field(
         None,
         description="instead of dev: this many pairs of train, drawn at random (always the same ones), are used as dev "
-        "and are not trained on; subwords are learned from all pairs",
+        "and are not trained on; pairs that occur twice are not drawn, if there are enough others; subwords are "
+        "learned from all pairs",
     )
     source_language: Annotated[str, Chosen()] = Field(
         "en", description="language code, for the tokeniser: ja and zh for the segmenters"

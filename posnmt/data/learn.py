@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.parallel.processes import ordered_map
@@ -48,7 +52,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     data, settings = config.data, config.subword
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
-    held_out: Reservoir[int] = Reservoir(data.held_out or 0, HELD_OUT_SEED)
+    held_out = HeldOut(data.held_out or 0)
     text = None if settings.text is None else _load_pipeline(config)
     languages = data.source_language, data.target_language
     sides = [
@@ -82,7 +86,36 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
         if settings.pieces == "extended":
             text = _extended(text, sample.items, config, processes, say)
-    return Learned(text, findings, frozenset(held_out.items))
+    return Learned(text, findings, held_out.lines())
+
+
+class HeldOut:
+    """Draws pairs of the training text to serve as dev. One that occurs again would be trained on, and is not drawn.
+
+    Args:
+        wanted: how many. If fewer pairs occur once, all are drawn from.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self._lines, self._digests = array("q"), array("q")
+
+    def add(self, line: int, source: str, target: str) -> None:
+        """Offer the pair of a line."""
+        if self.wanted:
+            text = f"{source.strip()}\n{target.strip()}".encode()
+            self._lines.append(line)
+            self._digests.frombytes(blake2b(text, digest_size=8).digest())
+
+    def lines(self) -> frozenset[int]:
+        """The lines of the drawn pairs."""
+        lines = np.asarray(self._lines)
+        _, first, times = np.unique(np.asarray(self._digests), return_index=True, return_counts=True)
+        once = lines[np.sort(first[times == 1])]
+        drawn: Reservoir[int] = Reservoir(self.wanted, HELD_OUT_SEED)
+        for line in (once if len(once) >= self.wanted else lines).tolist():
+            drawn.add(line)
+        return frozenset(drawn.items)
 
 
 def _learn_truecasing(sides: Sequence[Words], chunks: Iterable[Chunk], processes: int) -> None:
@@ -189,13 +222,13 @@ def _of_sides(source: str, target: str) -> str | dict[str, str]:
     return source if source == target else {"source": source, "target": target}
 
 
-def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: Reservoir[int]) -> Iterator[Chunk]:
-    """The same chunks; offers their pairs without a blank side to `sample`, and the lines of these to `held_out`."""
+def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: HeldOut) -> Iterator[Chunk]:
+    """The same chunks; offers their pairs without a blank side to `sample` and to `held_out`."""
     for chunk in chunks:
         for line, source, target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):
             if source.strip() and target.strip():
                 sample.add((source, target))
-                held_out.add(line)
+                held_out.add(line, source, target)
         yield chunk
 
 

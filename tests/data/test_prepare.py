@@ -8,6 +8,7 @@ import lzma
 import os
 import shutil
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from posnmt.base.errors import UserError
 from posnmt.config import segmenters
 from posnmt.config.schema import Config, Data, Subword
 from posnmt.data import prepare as prepare_module
+from posnmt.data.learn import HELD_OUT_SEED
 from posnmt.data.prepare import prepare, table
 from posnmt.data.text import TextPipeline
 from tests.support.prepare_case import (
@@ -178,6 +180,29 @@ def test_pairs_are_held_out_of_training_as_dev(folder: Path) -> None:
     assert (books["train"]["read"], books["dev"]["read"]) == (270, 30)
     with pytest.raises(ValueError, match="held_out makes a dev corpus where there is none"):
         configure(folder, held_out=30)
+
+
+def test_a_pair_that_occurs_again_is_not_held_out(folder: Path) -> None:
+    """So no dev pair is trained on, wherever its copies stand; a source with another translation is no copy."""
+    sources, targets = SOURCE[:40] * 3 + SOURCE[40:], TARGET[:40] * 3 + TARGET[40:]
+    sources[-20:] = SOURCE[40:60]
+    write(folder, "train.en", [f"{line} " if number < 40 else line for number, line in enumerate(sources)])
+    write(folder, "train.de", targets)
+    store = prepare(configure(folder, dev=None, held_out=200))
+    train, dev = (store.split(name).lines.tolist() for name in ("train", "dev"))
+    assert (len(dev), min(dev), len(train)) == (200, 121, 180)
+    assert store.manifest["signs"]["dev_pairs_in_train"] == 0
+    other = prepare(configure(folder, dev=None, held_out=261))
+    assert other.split("dev").lines.tolist()[0] <= 120, "of 260 pairs that occur once, 261 cannot be drawn"
+
+
+def test_without_copies_each_line_may_be_held_out(folder: Path) -> None:
+    """By algorithm R over all lines, written out."""
+    drawn, random = list(range(1, 31)), Random(HELD_OUT_SEED)
+    for line in range(31, 301):
+        if (place := random.randrange(line)) < 30:
+            drawn[place] = line
+    assert prepare(configure(folder, dev=None, held_out=30)).split("dev").lines.tolist() == sorted(drawn)
 
 
 def test_the_store_of_a_config_has_kept_its_name(folder: Path) -> None:
