@@ -34,6 +34,10 @@ def sentence(error: click.ClickException) -> str:
             several = re.search(r"\d+ (?=argument)", error.message)
             needs = f"needs {several[0]}values" if several else "needs a value"
             return f"{error.option_name} {'takes no value' if 'does not take' in error.message else needs}"
+        case click.UsageError() if context and (more := re.search(r"extra arguments? \((.+)\)$", error.message)):
+            names = [each.human_readable_name for each in context.command.params if isinstance(each, click.Argument)]
+            taken = f"{' '.join(names)} alone" if names else "no argument"
+            what = f"{command} takes {taken}, and {more[1]} is too much"
         case _:
             what = error.format_message().rstrip(".")
     return f"{what}; {todo}"

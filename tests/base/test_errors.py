@@ -196,6 +196,12 @@ def test_every_choice_is_refused_with_the_choices() -> None:
         ),
         ("metrics install nix", "no neural metric is called 'nix' (NAME); there are: comet, comet-qe, metricx"),
         ("prepare", "CONFIG is missing; see `posnmt prepare --help`"),
+        ("train a.en a.de", "posnmt train takes CONFIG alone, and a.de is too much; see `posnmt train --help-all`"),
+        ("prepare a b c", "posnmt prepare takes CONFIG alone, and b c is too much; see `posnmt prepare --help`"),
+        (
+            "metrics list a",
+            "posnmt metrics list takes no argument, and a is too much; see `posnmt metrics list --help`",
+        ),
         (
             "serve run --port x",
             "--port: a whole number from 0 to 65,535 is needed; got 'x'; see `posnmt serve --help-all`",
