@@ -18,6 +18,9 @@ from posnmt.config.schema import Config, Model
 from posnmt.config.systems import SIZES, SYSTEMS, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml, written_yaml
 
+_ENDINGS = (".yaml", ".yml")
+_TEXTS = "to train on two texts, name them: `posnmt train --source train.en --target train.de`"
+
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
 
 
@@ -42,9 +45,14 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any
     Raises:
         UserError: no such file, or no YAML mapping; an override that is not `key.key=value`.
     """
-    tree, lines = read_yaml(
-        path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
-    )
+    try:
+        tree, lines = read_yaml(
+            path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
+        )
+    except UserError as fault:
+        if Path(path).suffix in _ENDINGS or not Path(path).is_file():
+            raise
+        raise UserError(fault.what, fault.where, _TEXTS) from None
     for setting in overrides:
         tree = override(tree, setting)
     return tree, lines

@@ -306,7 +306,8 @@ def _no_run(folder: Path) -> UserError:
     if not folder.exists():
         return UserError("no such run folder", folder, "name a folder made by `posnmt train`")
     if not folder.is_dir():
-        return UserError("this is a file, not a run folder", folder, "name a folder made by `posnmt train`")
+        todo = "name a folder made by `posnmt train`; an option, such as --input, names a text"
+        return UserError("this is a file, not a run folder", folder, todo)
     if LOCK in (path.name for path in folder.iterdir()) and is_unfinished(folder):
         what = "the run in this folder has no config.yaml yet: it was stopped before its first update, or is starting"
         return UserError(what, folder, "repeat the `posnmt train` command that began it")

@@ -221,6 +221,19 @@ def test_files_that_are_no_config(tmp_path):
         load(path)
 
 
+@pytest.mark.parametrize("text", [b"A house.\n", b"Note: a: b.\n", b"\xa4\xb3\n", b"a\n" * 2**21 + b"a"])
+def test_a_text_in_place_of_a_config_is_answered_with_how_texts_are_named(tmp_path, text):
+    """A file that is called a configuration, or is missing, is answered as such."""
+    for name, named in (("train.en", True), ("config.yaml", False), ("config.yml", False)):
+        (tmp_path / name).write_bytes(text)
+        with pytest.raises(UserError) as refused:
+            load(tmp_path / name)
+        assert ("--source train.en" in refused.value.line()) == named
+        assert name in refused.value.line(), "and what is wrong, as before"
+    with pytest.raises(UserError, match="check the path"):
+        load(tmp_path / "absent.en")
+
+
 @pytest.mark.parametrize(("without", "left"), [("encoder", (0, 1)), ("decoder", (1, 0)), ("both", (0, 0))])
 def test_an_ablation_takes_a_side_of_the_system_away(tmp_path, without, left):
     path = tmp_path / "config.yaml"

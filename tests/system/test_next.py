@@ -207,6 +207,7 @@ def test_a_folder_that_is_no_run_is_said_to_be_none(config, tmp_path, command):
         [error] = refused(*filled(command, config, tmp_path / name, tmp_path))
         assert fact in error
         assert str(tmp_path / name) in error
+        assert ("an option, such as --input, names a text" in error) == (name == "file")
 
 
 @pytest.mark.parametrize(("name", "what"), [("folder", "a folder that is no run"), ("file", "a file")])
