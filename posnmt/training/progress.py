@@ -121,7 +121,7 @@ class Progress:
         """
         spent = max(
             self.step / train.steps if train.steps else 0.0,
-            self._epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
+            self.epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
             self._of_updates(train) if train.minutes else 0.0,
         )
         return min(1.0, spent)
@@ -130,12 +130,13 @@ class Progress:
         left = self.clock.updates_left(train, self.seconds)
         return self.step / (self.step + left) if self.step else 0.0
 
-    def _epochs(self, batches_in_epoch: int) -> float:
+    def epochs(self, batches_in_epoch: int) -> float:
+        """Passes over the corpus."""
         return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
 
     def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
         """The share of the budget that is spent, and a line of status."""
-        share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
+        share, epoch = self.share(train, batches_in_epoch), self.epochs(batches_in_epoch)
         if train.minutes and not (train.steps or train.epochs):
             share = min(1.0, self.seconds / (60 * train.minutes))  # of the time, which is what people wait for
         left = duration(self.seconds * (1 - share) / share) if share else "?"

@@ -26,6 +26,7 @@ from posnmt.run.run import Run
 from posnmt.training.build import Training
 from posnmt.training.checks import LargestBatch
 from posnmt.training.plan import plan
+from posnmt.training.stop import why_ended
 from posnmt.translate.several import sentences_per_line
 from posnmt_position.processor import multiplies_bf16, processor
 
@@ -62,7 +63,10 @@ def _introduce(t: Training, out: Path, resume: bool, largest: LargestBatch | Non
     if largest is not None:
         detail(f"the largest batch fits: {largest}")
     if resume:
-        say(f"resuming after {counted(t.progress.step, 'update')}, on {device}")
+        if ended := why_ended(t.config.train, t.progress):
+            say(f"nothing is left to train: the run has reached its limit, {ended}; a higher one goes on with it")
+        else:
+            say(f"resuming after {counted(t.progress.step, 'update')}, on {device}")
         return
     for line in plan(t, about, out, _parameters(t)):
         say(line)

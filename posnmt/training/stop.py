@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.base.errors import UserError, is_out_of_memory
+from posnmt.base.errors import UserError, is_out_of_memory, raise_all
 from posnmt.base.interrupt import StopSignal
 from posnmt.base.words import counted
 from posnmt.config.schema import Train
@@ -46,8 +46,11 @@ def why_all_stop(t: Training, stop: StopSignal) -> str:
 
 def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
     """Why this process would stop; empty while it continues."""
-    if stop.heard:
-        return INTERRUPTED
+    return INTERRUPTED if stop.heard else why_ended(train, progress)
+
+
+def why_ended(train: Train, progress: Progress) -> str:
+    """The limit that this process has reached; empty if it has reached none."""
     if reason := why_counted(train, progress):
         return reason
     if train.minutes is not None and progress.seconds >= progress.clock.end(train):
@@ -64,6 +67,31 @@ def why_counted(train: Train, progress: Progress) -> str:
     if train.patience is not None and progress.waited >= train.patience:
         return f"no better dev score in {counted(train.patience, 'evaluation')}"
     return ""
+
+
+def refuse_passed(before: Train, t: Training) -> None:
+    """Check that a resumed training has not passed a limit that it was resumed with.
+
+    Args:
+        before: the settings that it had until now. A limit among them is kept, even if the end was a little later.
+
+    Raises:
+        UserError: names each such limit, and what the training has behind it.
+    """
+    train, progress = t.config.train, t.progress
+    behind = {
+        "steps": (progress.step, "update"),
+        "epochs": (round(progress.epochs(len(t.plan.epoch(progress.cursor.epoch))), 2), "pass"),
+        "minutes": (round(progress.seconds / 60, 2), "minute"),
+    }
+    raise_all([
+        UserError(
+            f"the run has {counted(*behind[key])} behind it, and the limit is {getattr(train, key):g}", f"train.{key}",
+            "a limit counts from the beginning of the run: name a higher one",
+        )
+        for key in behind
+        if getattr(train, key) not in (None, getattr(before, key)) and behind[key][0] > getattr(train, key)
+    ])  # fmt: skip
 
 
 def agreed(fabric: Fabric, reason: str, counted: str, step: int) -> str:

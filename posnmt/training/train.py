@@ -37,7 +37,7 @@ from posnmt.training.progress import Outcome
 from posnmt.training.record import recorded
 from posnmt.training.schedule import learning_rate
 from posnmt.training.start import admitted, held, prepared
-from posnmt.training.stop import INTERRUPTED, answer, why_all_stop
+from posnmt.training.stop import INTERRUPTED, answer, refuse_passed, why_all_stop
 
 
 def train(
@@ -76,6 +76,8 @@ def train(
         refuse_too_long(t)
         checkpoints = Checkpoints(out / "checkpoints", config.train.average)
         about = {**(about or {}), **first_weights(t, checkpoints, origin)}
+        if resumed is not None:
+            refuse_passed(resumed.config.train, t)
         if "seconds_an_evaluation" in about:  # a new run, for which it was measured
             t.progress.clock.evaluations = [about["seconds_an_evaluation"]]
         largest = try_largest_batch(t)

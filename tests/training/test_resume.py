@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
+from posnmt.base.progress import Display
 from posnmt.base.version import FORMAT
 from posnmt.data.batch import BatchPlan
 from posnmt.model.weights import average
@@ -207,6 +208,36 @@ def test_a_run_keeps_the_settings_that_it_was_resumed_with(plain, tmp_path, monk
     run = train(Run.open(out).config, out, resume=True)
     assert (run.record["steps"], run.record["stopped"]) == (24, "24 steps")
     assert run.record["changed"] == [{"step": 12, "settings": {"train.steps": 24}}]
+
+
+@pytest.fixture(scope="module")
+def passes(config_path, tmp_path_factory):
+    """A run of more than one pass."""
+    return train(load(config_path, ["train.batch=30000", "train.steps=5"]), tmp_path_factory.mktemp("passes") / "run")
+
+
+@pytest.mark.parametrize("limit", ["steps=4", "epochs=1", "minutes=1e-5"])
+def test_a_run_is_not_resumed_with_a_limit_that_it_has_passed(passes, limit):
+    """Nor is anything changed: its record would say that it ended at a limit that it went beyond."""
+    files = {path: path.read_bytes() for path in passes.folder.rglob("*") if path.is_file()}
+    key = limit.partition("=")[0]
+    with pytest.raises(UserError, match=rf"the run has .* behind it, and the limit is .*\(train.{key}\)"):
+        train(load(passes.folder / "config.yaml", [f"train.{limit}"]), passes.folder, resume=True)
+    assert {path: path.read_bytes() for path in passes.folder.rglob("*") if path.is_file()} == files
+
+
+def test_a_run_that_has_ended_says_so_when_it_is_resumed(plain, tmp_path):
+    out = Path(shutil.copytree(plain.folder, tmp_path / "run"))
+    said = []
+    display = Display(quiet=True)
+    display.say = said.append
+    assert train(plain.config, out, resume=True, display=display).record["steps"] == 12
+    assert [line for line in said if line.startswith(("nothing is left to train", "resuming"))] == [
+        "nothing is left to train: the run has reached its limit, 12 steps; a higher one goes on with it"
+    ]
+    said.clear()
+    train(load(out / "config.yaml", ["train.steps=13"]), out, resume=True, display=display)
+    assert any(line.startswith("resuming after 12 updates") for line in said)
 
 
 def test_of_equal_bleu_the_lower_perplexity_is_the_best(config_path, tmp_path, monkeypatch):
