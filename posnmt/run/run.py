@@ -18,7 +18,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -282,6 +282,8 @@ class Run:
             todo = f"choose one that it has: {', '.join(there)}"
             raise UserError(f"the run has no checkpoint {checkpoint!r}", self.folder, todo)
         todo = f"go on with `{resuming(self.folder)}`"
+        if is_claimed(self.folder):
+            todo = "it is being trained: wait for its first evaluation"
         if there:
             todo += f", or choose the checkpoint {there[0]!r}"
         raise UserError("the run has no model yet: its training has not completed an evaluation", self.folder, todo)
@@ -486,6 +488,22 @@ def claimed(folder: Path) -> Iterator[None]:
         finally:
             if is_unfinished(folder):  # the run was not created
                 shutil.rmtree(folder, ignore_errors=True)  # Windows keeps the lock file, which is open
+
+
+def is_claimed(folder: Path) -> bool:
+    """Whether a process is training in a run folder."""
+
+    claims: list[bool] = []
+
+    def busy() -> None:
+        claims.append(True)
+        raise InterruptedError
+
+    with suppress(OSError):  # also of a folder in which nothing may be written
+        if (folder / LOCK).exists():
+            with locked(folder / LOCK, busy):
+                pass
+    return bool(claims)
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
