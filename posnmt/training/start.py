@@ -65,8 +65,11 @@ def _resumable(config: Config, out: Path, resume: bool) -> Run | None:
     return run
 
 
-def prepared(config: Config, resumed: Run | None, fabric: Fabric, display: Display) -> Store:
+def prepared(config: Config, resumed: Run | None, fabric: Fabric, display: Display, again: bool) -> Store:
     """The prepared text; the first process makes it if it is missing, and prints notes and warnings about it.
+
+    Args:
+        again: it was prepared a moment ago, to choose settings, and nothing is said of that.
 
     Raises:
         UserError: the resumed run was started on other text; the store is damaged; dev BLEU cannot be computed.
@@ -75,7 +78,7 @@ def prepared(config: Config, resumed: Run | None, fabric: Fabric, display: Displ
     store = None
     with first_alone(fabric):
         if fabric.is_global_zero:
-            store = prepare(config, report=display.say, check=check)
+            store = prepare(config, report=None if again else display.say, check=check)
             check_before(config, store)
     store = store or prepare(config)
     signs = (f"warning: {sign}" for sign in (*clashes(config.model), *warnings(store, config.data)))

@@ -68,7 +68,7 @@ def train(
     config, resumed, origin = admitted(config, out, resume, display)
     fabric = make_fabric(config.train)
     display.silence(not fabric.is_global_zero)
-    store = prepared(config, resumed, fabric, display)
+    store = prepared(config, resumed, fabric, display, again=bool(about))
 
     with held(config, out, resumed, fabric):
         # build

@@ -14,7 +14,7 @@ from posnmt.base.interrupt import Interrupted, StopSignal
 from posnmt.cli.next import after_training
 from posnmt.data.batch import Cursor
 from posnmt.run.resolve import load
-from posnmt.run.run import LOCK, Run
+from posnmt.run.run import LOCK, Run, claimed, is_claimed
 from posnmt.training.progress import Progress
 from posnmt.training.stop import why_stop
 from posnmt.training.train import train
@@ -107,8 +107,17 @@ def test_what_preparing_suggests_trains_on_that_store(config, tmp_path, monkeypa
     out, err = run("prepare", config, "--out", tmp_path / "stores", *settings("train.steps=1"))
     monkeypatch.chdir(tmp_path)
     _, told = run(*suggested(err)["train"])
-    assert f"these inputs are prepared already: {out.strip()}" in told
+    assert told.count(f"these inputs are prepared already: {out.strip()}") == 1
     assert Run.open(tmp_path / "runs" / config.stem).record["steps"] == 1
+
+
+def test_preparing_is_told_once(config, tmp_path):
+    """Also where it is done twice, the first time to choose settings."""
+    for name, told in (("new", "store written: "), ("again", "these inputs are prepared already: ")):
+        arguments = ["--out", tmp_path / name, *settings("train.steps=1", f"data.store={tmp_path / 'stores'}")]
+        _, err = run("train", config, *arguments)
+        said = re.findall("store written: |these inputs are prepared already: ", err)
+        assert said == [told]
 
 
 LIMITS = [("minutes", 1), ("minutes", 0.5), ("minutes", 2), ("steps", 1), ("steps", 1200), ("epochs", 1), ("epochs", 2)]
@@ -170,6 +179,16 @@ def test_a_run_without_a_model_names_the_command_that_goes_on(config, begun, tmp
     assert "no model yet" in error
     assert f"`posnmt train --out '{folder}' --resume`" in error
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_that_is_being_trained_is_to_be_waited_for(begun):
+    """Where nothing can be locked, nothing is trained."""
+    folder, _ = begun
+    with claimed(folder), pytest.raises(UserError, match="no model yet.*it is being trained: wait for its first eval"):
+        Run.open(folder).trained_weights()
+    assert not is_claimed(folder)
+    assert not is_claimed(folder / "nowhere")
+    assert not (folder / "nowhere").exists()
 
 
 def test_the_command_that_goes_on_works(begun):
