@@ -492,7 +492,6 @@ def claimed(folder: Path) -> Iterator[None]:
 
 def is_claimed(folder: Path) -> bool:
     """Whether a process is training in a run folder."""
-
     claims: list[bool] = []
 
     def busy() -> None:

@@ -184,7 +184,7 @@ def test_a_run_without_a_model_names_the_command_that_goes_on(config, begun, tmp
 def test_a_run_that_is_being_trained_is_to_be_waited_for(begun):
     """Where nothing can be locked, nothing is trained."""
     folder, _ = begun
-    with claimed(folder), pytest.raises(UserError, match="no model yet.*it is being trained: wait for its first eval"):
+    with claimed(folder), pytest.raises(UserError, match=r"no model yet.*it is being trained: wait for its first eval"):
         Run.open(folder).trained_weights()
     assert not is_claimed(folder)
     assert not is_claimed(folder / "nowhere")
