@@ -105,7 +105,8 @@ def merged(bins: list[Bin], lengths: np.ndarray, trained: TrainedLengths) -> lis
     """Bins of at least `FEWEST_MERGED` sentences: smaller ones are joined, those at the end with the bin before them.
 
     Lengths that occur in training are not joined with others, so a bin may stay small where there are few of its kind.
-    If all bins would be one, they stay as they are.
+    Lengths beyond the longest source are part of the last bin, which has no end. If all bins would be one, they stay as
+    they are.
 
     Args:
         bins: neighbours, from the shortest.
@@ -114,9 +115,9 @@ def merged(bins: list[Bin], lengths: np.ndarray, trained: TrainedLengths) -> lis
     """
     import numpy as np
 
-    counts = np.bincount(bin_numbers(lengths, bins), minlength=len(bins))
+    counts = np.bincount(bin_numbers(lengths, bins))  # up to the last bin with a sentence
     joined: list[Bin] = []
-    for _, run in groupby(zip(bins, counts, strict=True), lambda each: mark(each[0], trained)):
+    for _, run in groupby(zip(bins, counts, strict=False), lambda each: mark(each[0], trained)):
         of_mark: list[tuple[Bin, int]] = []
         for each, count in run:
             if of_mark and of_mark[-1][1] < FEWEST_MERGED:
@@ -128,7 +129,7 @@ def merged(bins: list[Bin], lengths: np.ndarray, trained: TrainedLengths) -> lis
             (rest, few_left), (last, before) = of_mark.pop(), of_mark.pop()
             of_mark.append((Bin(last.first, rest.last), before + few_left))
         joined += [each for each, _ in of_mark]
-    return joined if len(joined) > 1 else bins
+    return [*joined[:-1], Bin(joined[-1].first, bins[-1].last)] if len(joined) > 1 else bins
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:

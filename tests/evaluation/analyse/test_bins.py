@@ -71,12 +71,16 @@ def test_default_bins_of_few_sentences_are_joined_with_others_of_their_kind(leng
     trained, counted = TrainedLengths(longest=longest), np.array(lengths)
     before = bins_of_width(10, trained)
     after = merged(before, counted, trained)
+    assert after[-1].last is None
+    if after != before:  # as if there were no lengths beyond the longest source
+        before = before[: bin_numbers(counted, before).max() + 1]
+        after[-1] = Bin(after[-1].first, before[-1].last)
     parts = [[each for each in before if new.first <= each.first <= (new.last or each.first)] for new in after]
     assert [each for part in parts for each in part] == before
     assert [(part[0].first, part[-1].last) for part in parts] == [(new.first, new.last) for new in after]
     counts = np.bincount(bin_numbers(counted, after), minlength=len(after))
     marks = [{mark(each, trained) for each in part} for part in parts]
-    alone = len(after) == len(before) and all(len(part) == 1 for part in parts)
+    alone = before[-1].last is None and len(after) == len(before) and all(len(part) == 1 for part in parts)
     for number, (count, of_part) in enumerate(zip(counts, marks, strict=True)):
         neighbours = [marks[other] for other in (number - 1, number + 1) if 0 <= other < len(after)]
         assert alone or count >= FEWEST_MERGED or of_part not in neighbours, "few sentences beside others of their kind"
@@ -96,6 +100,14 @@ def test_bins_that_were_asked_for_and_bins_of_a_small_test_stay():
     many = np.array([3] * 30 + [15] * 29 + [25] * 2 + [65])
     assert labels(bins_of(many, UNKNOWN, False, None, None)) == ["0-9", "10-"]
     assert labels(bins_of(many, TrainedLengths(longest=29), False, None, None)) == ["0-9", "10-29", "30-"]
+
+
+def test_lengths_without_sentences_beyond_the_longest_have_no_bin():
+    """Training had 252 subwords, and the test has at most 95: nothing says what happens beyond 252."""
+    lengths = np.array([5] * 70 + [25] * 80 + [35] * 70 + [45] * 60 + [95] * 18)
+    after = bins_of(lengths, TrainedLengths(1, 252), False, None, None)
+    assert labels(after) == ["0-9", "10-29", "30-39", "40-"]
+    assert mark_of({"n": 78, "shortest": 40, "longest": 95}, TrainedLengths(1, 252)) == "seen"
 
 
 def test_bins_of_one_length():
