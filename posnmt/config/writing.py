@@ -173,3 +173,14 @@ def writing_of_language(code: str, spaced: bool = False) -> Writing:
     """
     language = _CODES.get(base_code(code))
     return Writing(language, spaced or language is None)
+
+
+def is_foreign(line: str, code: str) -> bool:
+    """Whether a line has letters, and not those of a language; of scripts, those without blanks are told from others.
+
+    A line of Chinese characters may be Japanese. Lines in Latin, Greek or Cyrillic letters are not told apart.
+    """
+    if not any(map(str.isalpha, line)):
+        return False
+    pair = {writing([line]).language, writing_of_language(code).language}
+    return len(pair) > 1 and pair != {"japanese", "chinese"}

@@ -12,6 +12,7 @@ from typing import Any
 from posnmt.base.progress import Display
 from posnmt.base.version import __version__
 from posnmt.config.schema import Positions
+from posnmt.config.writing import is_foreign
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.marks import mark_for
 from posnmt.run.run import Run
@@ -94,7 +95,8 @@ def translate_lines(
             translations = engine.translate(requests, search)
             written = [line for each in translations for line in output_lines(each, form, nbest, engine.text.target)]
             for each in translations:
-                record.remark(each.request.number, each.remarks)
+                foreign = is_foreign(each.request.line, engine.text.source.words.language)
+                record.remark(each.request.number, [*each.remarks, *["foreign"] * foreign])
             out.add("".join(written), len(requests))
             subwords += sum(len(each.source) for each in translations)
             if source.lines is not None:

@@ -54,6 +54,10 @@ def summary(record: Record, decode: Decode, engine: Engine, findings: Findings, 
     if crlf := findings.count(file, "crlf"):
         notes.append(f"{crlf:,} lines end in CRLF; the carriage return is removed")
     yield from (f"note: {note}" for note in notes)
+    if (foreign := record.remarks.get("foreign")) and 2 * foreign.count > record.lines:
+        language = engine.text.source.words.language
+        what = f"{foreign.count:,} of {record.lines:,} lines are in another script than {language}, the language"
+        yield f"warning: {what} that the model translates from: is this the right text? (lines {foreign})"
     for name, sentence in WARNINGS.items():
         if lines := record.remarks.get(name):
             carried = "" if decode.protect == "off" else CARRIED

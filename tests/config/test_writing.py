@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posnmt.config import writing as module
-from posnmt.config.writing import Writing, isolated, writing, writing_of_language
+from posnmt.config.writing import Writing, is_foreign, isolated, writing, writing_of_language
 
 EXAMPLES = {
     "The cat sat on the mat.": (None, True, "13a"),
@@ -63,3 +63,22 @@ def test_names_from_left_to_right_stand_in_sentences_as_they_are(name):
 @pytest.mark.parametrize("name", ["מערכת א", "نظام 2", "rope נא"])
 def test_names_from_right_to_left_are_isolated_in_sentences(name):
     assert isolated(name) == f"\u2068{name}\u2069"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "foreign"),
+    [
+        ("The way of training.", "ja", True),
+        ("道を学ぶ。", "ja", False),
+        ("京都大学", "ja", False),
+        ("京都大学", "zh-Hant", False),
+        ("12 % (3)", "ja", False),
+        ("", "ja", False),
+        ("道を学ぶ。", "en", True),
+        ("ภาษาไทย", "ja", True),
+        ("ภาษาไทย", "tha", False),
+        ("Größe", "ru", False),
+    ],
+)
+def test_a_line_in_another_script_than_a_language(line, code, foreign):
+    assert is_foreign(line, code) == foreign

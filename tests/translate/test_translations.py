@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections import Counter, defaultdict
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from posnmt.translate.summary import WARNINGS
 from posnmt.translate.together import Found
 from posnmt.translate.translations import REMARKS, Translation, as_text
 from tests.support.commands import run
+from tests.support.untrained import LEARNED
 
 CPU = torch.device("cpu")
 BEAM = 8
@@ -246,3 +248,12 @@ def test_a_list_that_is_shorter_than_asked_for_is_written_as_it_is(folder, lines
         for texts in (["a"], ["b", "c"])
     )
     assert Translated([short, long], ["\n"]).alternatives(5) == ["a\nc"]
+
+
+@pytest.mark.parametrize(("foreign", "warned"), [(0, False), (2, False), (3, True), (4, True)])
+def test_a_text_in_another_script_is_asked_about(tmp_path, foreign, warned):
+    """From more than half of its lines on; such as a test's reference in place of its source."""
+    (tmp_path / "in").write_text("道を学ぶ。\n" * foreign + "uns\n" * (4 - foreign), encoding="utf-8")
+    _, err = run("translate", LEARNED, "--input", tmp_path / "in", "--output", tmp_path / "out", "--max-extra", 2)
+    said = re.findall("warning: .* lines are in another script than en, .*", err)
+    assert [line.split(" lines")[0] for line in said] == [f"warning: {foreign} of 4"] * warned
