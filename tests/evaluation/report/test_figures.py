@@ -152,14 +152,14 @@ def test_the_legend_has_the_rows_that_matplotlib_makes_and_the_figure_its_width(
 
 
 def test_seeds_that_all_systems_have_are_said_once(monkeypatch):
-    made = chart(2)
+    made = chart(14)
     [figure] = drawn([made], monkeypatch)
     assert figure.legends[0].get_texts()[0].get_text() == ANY_NAME[0]
-    assert canvas.entries(made.panels[0].curves) == list(ANY_NAME[:2])
+    assert canvas.entries(made.panels[0].curves)[:3] == list(ANY_NAME)
     assert figure.axes[0].get_title(loc="left") == "BLEU (higher is better), means of 3 seeds"
     single = chart(1, seeds=1).panels[0].curves[0]
     mixed = Chart("m", "t", "x", LABELS, [Panel(BLEU, [single, *made.panels[0].curves[1:]])])
-    assert canvas.entries(mixed.panels[0].curves) == [ANY_NAME[0], f"{ANY_NAME[1]} (mean of 3 seeds)"]
+    assert canvas.entries(mixed.panels[0].curves)[:2] == [ANY_NAME[0], f"{ANY_NAME[1]} (mean of 3 seeds)"]
 
 
 def test_bands_are_the_deviation_or_student_s_interval_of_the_seeds():

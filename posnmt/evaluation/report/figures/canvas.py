@@ -128,7 +128,7 @@ def columns_of(chart: Chart, style: Style) -> int:
 def panel_width(chart: Chart, style: Style) -> float:
     """The width of a panel's axes in inches."""
     columns = columns_of(chart, style)
-    return (style.width - LEFT - RIGHT - (columns - 1) * GAP) / columns
+    return (style.width - LEFT - RIGHT - style.beside - (columns - 1) * GAP) / columns
 
 
 def figure_of(chart: Chart, entries: Sequence[str], style: Style) -> tuple[Figure, list[Axes]]:
@@ -157,7 +157,7 @@ def figure_of(chart: Chart, entries: Sequence[str], style: Style) -> tuple[Figur
     if chart.heading:
         heading = shortened(chart.heading, whole - RIGHT)
         figure.text(0.05 / whole, 1 - 0.03 / height, heading, ha="left", va="top", color=COLOURS["ink"], fontsize=8)
-    middle = (LEFT + whole - RIGHT) / 2
+    middle = (LEFT + whole - RIGHT - style.beside) / 2
     figure.text(
         middle / whole, 0.05 / height, chart.axis, ha="center", va="bottom", color=COLOURS["muted"], fontsize=7.5
     )

@@ -1,6 +1,7 @@
 """Line charts: measures by source length, position in the sentence or share of swapped words.
 
-Up to two curves have bands for their intervals. More have bars, which stand side by side.
+Up to two curves have bands for their intervals. More have bars, which stand side by side. Systems are named at the ends
+of their lines where the names fit, or else in a legend above the plot.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt.evaluation.report.charts import Chart, Curve, Interval
 from posnmt.evaluation.report.figures import canvas
 from posnmt.evaluation.report.figures.canvas import COLOURS, Drawing
+from posnmt.evaluation.report.figures.ends import draw_names, names_of
 from posnmt.evaluation.report.figures.style import Style
 from posnmt.evaluation.report.grid import dashed, headed
 
@@ -39,8 +41,16 @@ def draw_lines(chart: Chart, style: Style) -> Drawing:
     """Draw a line for each system in every panel, with its intervals; unseen lengths are shaded."""
     curves = chart.panels[0].curves
     most = max(len(panel.curves) for panel in chart.panels)
+    names = names_of(chart, style)
+    if names is not None:
+        narrower = replace(style, beside=names.width)
+        if _axis_labels(chart, narrower)[1] > _axis_labels(chart, style)[1]:
+            names = None  # they would cost labels of the axis
+        else:
+            style = narrower
     with canvas.settings(chart.name, style):
-        entries = [*canvas.entries(curves), *few_shown(chart), *shaded(chart)]
+        systems = canvas.entries(curves) if names is None else []
+        entries = [*systems, *few_shown(chart), *shaded(chart)]
         figure, all_axes = canvas.figure_of(chart, entries, style)
         places = list(chart.places or range(len(chart.labels)))
         beside = [
@@ -58,8 +68,11 @@ def draw_lines(chart: Chart, style: Style) -> Drawing:
                     (_draw_band if most <= MOST_BANDS else _draw_bars)(axes, beside[row], joined)
             label(axes, chart, number, places, style)
             axes.set_ylim(*chart.span(panel, style.bands))
+            if names is not None:
+                ends = [beside[row][names.place] for row in range(len(panel.curves))]
+                draw_names(axes, panel.curves, names, ends, names.heights[number])
         hollow = [_hollow() for _ in few_shown(chart)]
-        canvas.add_legend(figure, chart, [*handles[: len(curves)], *hollow, *shades.values()], entries, style)
+        canvas.add_legend(figure, chart, [*handles[: len(systems)], *hollow, *shades.values()], entries, style)
         return canvas.save(figure, style, canvas.points_of(chart, all_axes, beside.__getitem__))
 
 
@@ -178,13 +191,10 @@ def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
 def label(axes: Axes, chart: Chart, number: int, places: list[float], style: Style) -> None:
     """Add a panel's title, as many labels as fit, with n below each, and the line of the neutral value."""
     canvas.quiet(axes, chart, number, style)
-    width, low = canvas.panel_width(chart, style), canvas.lowest(chart, number, style)
-    labels = [ticked(label, width / len(chart.labels)) for label in chart.labels]
-    if chart.counts and canvas.counted(chart):
-        labels = [f"{label}\n{count:,}" for label, count in zip(labels, chart.counts[1], strict=True)]
-        if low and number % canvas.columns_of(chart, style) == 0:
-            canvas.head_counts(axes, chart.counts[0])
-    every = step(labels, width)
+    low = canvas.lowest(chart, number, style)
+    labels, every = _axis_labels(chart, style)
+    if chart.counts and canvas.counted(chart) and low and number % canvas.columns_of(chart, style) == 0:
+        canvas.head_counts(axes, chart.counts[0])
     shown = range((len(labels) - 1) % every, len(labels), every)
     if chart.logarithmic:
         axes.set_xscale("log")
@@ -197,6 +207,15 @@ def label(axes: Axes, chart: Chart, number: int, places: list[float], style: Sty
     axes.set_xticks([places[each] for each in shown], [labels[each] if low else "" for each in shown])
     if (neutral := chart.panels[number].measure.neutral) is not None:
         axes.axhline(neutral, color=COLOURS["muted"], linewidth=0.8, zorder=2)
+
+
+def _axis_labels(chart: Chart, style: Style) -> tuple[list[str], int]:
+    """The labels of the horizontal axis, and n if every n-th fits."""
+    width = canvas.panel_width(chart, style)
+    labels = [ticked(label, width / len(chart.labels)) for label in chart.labels]
+    if chart.counts and canvas.counted(chart):
+        labels = [f"{label}\n{count:,}" for label, count in zip(labels, chart.counts[1], strict=True)]
+    return labels, step(labels, width)
 
 
 def ticked(text: str, width: float) -> str:

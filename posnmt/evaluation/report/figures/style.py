@@ -28,6 +28,7 @@ class Style:
         width: in inches.
         font: of all its words.
         bands: whether intervals are drawn around the points of lines.
+        beside: space at the right of the plots in inches, which labels of lines take.
         alone: whether the figure leaves its report: it is then made for LaTeX as well, and its PDF is compressed. A
             report packs all of its PDF files together, by which they become smaller.
     """
@@ -35,6 +36,7 @@ class Style:
     width: float = COLUMN
     font: Font = "sans"
     bands: bool = True
+    beside: float = 0.0
     alone: bool = False
 
     @property
