@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 import lzma
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 
-from docs.scripts.svg import Axes, document, label, matrix
 from posnmt.api.figures import figures
 from posnmt.evaluation.report.bands import banded
-from posnmt.evaluation.report.charts import Chart, Panel, curve_through
+from posnmt.evaluation.report.charts import Chart, Curve, Panel, curve_through
 from posnmt.evaluation.report.figures import Style, draw
 from posnmt.metrics.measure import Measure
 from posnmt.position import Span, Stack, create, join
@@ -34,26 +35,16 @@ def main() -> None:
 
 def sinusoids() -> str:
     """What `sinusoidal` adds to the word embeddings of a sentence."""
-    words, cell = 40, 7
-    span = Span(0, words, CPU)
-    added, _ = create("sinusoidal", STACK).embed(torch.zeros(1, words, STACK.d_model), span, None)
-    rows = added[0].T.tolist()  # a row for each feature, a column for each word
-    body = matrix(rows, 56, 16, cell)
-    right, bottom = 56 + words * cell, 16 + STACK.d_model * cell
-    body += [label(56 + (word + 0.5) * cell, bottom + 16, str(word), "middle") for word in range(0, words, 10)]
-    body += [label(50, 16 + (feature + 0.5) * cell + 4, str(feature), "end") for feature in range(0, STACK.d_model, 10)]
-    body += [
-        label((56 + right) / 2, bottom + 34, "position of the word", "middle"),
-        label(16, 240, "feature", "middle", turn=True),
-    ]
-    body += matrix([[(20 - level) / 20] for level in range(41)], right + 24, 16, 7)
-    body += [label(right + 38, 16 + 7 * level + 8, words_) for level, words_ in ((0, "1"), (20, "0"), (40, "-1"))]
-    return document(right + 90, bottom + 46, "Sinusoidal positions of 40 words, 64 features", body)
+    words = 40
+    added, _ = create("sinusoidal", STACK).embed(torch.zeros(1, words, STACK.d_model), Span(0, words, CPU), None)
+    features = {str(feature): row for feature, row in enumerate(added[0].T.tolist())}
+    measure = Measure("Added", "added to a feature (row) of the word at a position (column)", 0)
+    return drawn(table("Sinusoids", "position of the word", range(words), measure, features, "heat"), 4.5)
 
 
 def clipping() -> str:
     """Which vector `relative` takes for each pair of words, with a clipping distance of 4."""
-    words, distance, cell = 12, 4, 26
+    words, distance = 12, 4
     scheme = create("relative", STACK, distance=distance, values=False)
     view = join([scheme], layers=1)[0]
     with torch.no_grad():  # each vector holds its own number, and a query of one reads it
@@ -62,50 +53,31 @@ def clipping() -> str:
     q = torch.zeros(1, STACK.heads, words, STACK.d_head)
     q[..., 0] = 1
     number = view.logits(q, q, Span(0, words, CPU))[0, 0].detach()
-    body = matrix((number / distance / 1.3).tolist(), 56, 40, cell)
-    for i, row in enumerate(number.tolist()):
-        body += [
-            label(56 + (j + 0.5) * cell, 40 + (i + 0.5) * cell + 4, f"{value:g}", "middle")
-            for j, value in enumerate(row)
-        ]
-    side = words * cell
-    body += [
-        label(56 + side / 2, 28, "key (the word that is attended to)", "middle"),
-        label(40, 40 + side / 2, "query", "middle", turn=True),
-    ]
-    return document(side + 76, side + 56, "Clipped distance from query to key", body)
+    rows = {str(query): row for query, row in enumerate(number.tolist())}
+    measure = Measure("Distance", "clipped distance from a query (row) to a key (column)", 0)
+    return drawn(replace(table("Clipping", "key", range(words), measure, rows, "heat"), squared=True), 3.6)
 
 
 def alibi() -> str:
-    """The bias of every head of `alibi` by distance."""
+    """The bias of every other head of `alibi` by distance."""
     reach = 30
-    axes = Axes(
-        "ALiBi's bias by distance", DISTANCE, "added to the logit", (-reach, reach), (-16, 0),
-        ticks(-reach, reach, 10), ticks(-16, 0, 4),
-    )  # fmt: skip
-    table = _bias("alibi", reach)
-    for head in (0, 1, 2, 3, 5):
-        points = [(d, max(-16.0, value)) for d, value in zip(range(-reach, reach + 1), table[head], strict=True)]
-        axes.curve(f"head {head + 1}", points)
-    return axes.document()
+    heads = {f"head {head + 1}": _bias("alibi", reach)[head] for head in (0, 1, 2, 3, 5)}
+    return drawn(_biased("ALiBi's bias by distance", range(-reach, reach + 1), heads, -16))
 
 
 def biases() -> str:
     """One head of several biases: how fast they fall."""
     reach = 60
-    axes = Axes(
-        "Biases by distance", DISTANCE, "added to the logit", (0, reach), (-20, 0),
-        ticks(0, reach, 10), ticks(-20, 0, 4),
-    )  # fmt: skip
-    for name in ("alibi", "kerple", "sandwich"):
-        row = _bias(name, reach)[1][reach:]
-        axes.curve(name, [(d, max(-20.0, value - row[0])) for d, value in enumerate(row)])
-    return axes.document()
+    rows = {name: _bias(name, reach)[1][reach:] for name in ("alibi", "kerple", "sandwich")}
+    shifted = {name: [value - row[0] for value in row] for name, row in rows.items()}
+    return drawn(_biased("Biases by distance", range(reach + 1), shifted, -20))
 
 
-def ticks(first: int, last: int, step: int) -> list[tuple[float, str]]:
-    """Whole numbers on an axis."""
-    return [(each, str(each)) for each in range(first, last + 1, step)]
+def _biased(title: str, places: range, rows: Mapping[str, Sequence[float]], lowest: int) -> Chart:
+    """Biases by distance, as far as they are above the end of the axis."""
+    shown = {name: [value if value >= lowest else None for value in row] for name, row in rows.items()}
+    made = table(title, DISTANCE, places, Measure("Bias", "added to the logit", 0), shown)
+    return replace(made, limits=(lowest, 0.3))
 
 
 def _bias(name: str, reach: int) -> list[list[float]]:
@@ -119,17 +91,32 @@ def _bias(name: str, reach: int) -> list[list[float]]:
 def rope() -> str:
     """The product of a query and a key with equal features, by distance, after the rotation of `rope`."""
     reach, stack = 60, Stack(d_model=64, heads=1, layers=1, causal=False, max_length=512)
-    axes = Axes(
-        "RoPE's product by distance", DISTANCE, "product", (-reach, reach), (0, 1),
-        ticks(-reach, reach, 20), [(each / 4, f"{each / 4:g}") for each in range(5)],
-    )  # fmt: skip
     span = Span(0, 2 * reach + 1, CPU)
     ones = torch.full((1, 1, 2 * reach + 1, stack.d_head), stack.d_head**-0.5)
     q, k = create("rope", stack).layer(0).rotate(ones, ones, span)
     product = (q @ k.transpose(-1, -2))[0, 0, reach].tolist()  # the word in the middle
-    axes.curve("", [(d, value) for d, value in zip(range(-reach, reach + 1), product, strict=True)])
-    axes.names = []
-    return axes.document()
+    measure = Measure("Product", "of query and key", 2)
+    return drawn(table("RoPE's product by distance", DISTANCE, range(-reach, reach + 1), measure, {"rope": product}))
+
+
+def table(
+    title: str,
+    axis: str,
+    places: range,
+    measure: Measure,
+    rows: Mapping[str, Sequence[float | None]],
+    kind: Literal["lines", "heat"] = "lines",
+) -> Chart:
+    """A chart of a row of values for each name; lines have every tenth place as a label."""
+    curves = [Curve(name, number, row, [None] * len(row)) for number, (name, row) in enumerate(rows.items())]
+    labels = [str(place).replace("-", "−") if kind == "heat" or place % 10 == 0 else "" for place in places]
+    at = list(map(float, places)) if kind == "lines" else None
+    return Chart("picture", title, axis, labels, [Panel(measure, curves)], kind, at)
+
+
+def drawn(chart: Chart, width: float = 5.0) -> str:
+    """The SVG of a chart."""
+    return draw([chart], Style(width))[chart.name].svg
 
 
 def second_sentence() -> str:
@@ -143,7 +130,7 @@ def second_sentence() -> str:
         "second-sentence", "Output length by source length", "source length in subwords", SENTENCE_BINS,
         [Panel(ratio, curves)], training=["seen", "seen", "unseen"], unreached="over 28 subwords",
     )  # fmt: skip
-    return draw([banded(chart, "sd")], Style(width=6.0))["second-sentence"].svg
+    return drawn(banded(chart, "sd"), 6.0)
 
 
 SENTENCE_BINS = ("11-21", "22-28", "29-40")

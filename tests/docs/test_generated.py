@@ -77,6 +77,14 @@ def test_pictures_are_current(picture):
     assert read(path) == pictures.PICTURES[picture](), RUN.format("-m docs.scripts.pictures")
 
 
+def test_pictures_are_drawn_by_the_figures_of_reports():
+    """No other code writes SVG: colours, strokes and names are the same everywhere."""
+    folders = [ROOT / name for name in ("posnmt", "position", "docs", "benchmarks")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(files) > 300
+    assert [path for path in files if "//www.w3.org/2000/svg" in read(path)] == []
+
+
 def test_the_python_page_has_every_public_name():
     import posnmt
     import posnmt.position
