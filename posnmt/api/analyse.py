@@ -22,7 +22,7 @@ from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.report.bands import BANDS, Bands
 from posnmt.evaluation.report.figures.style import COLUMN, NARROWEST, WIDEST, Font, Style
-from posnmt.evaluation.report.printed import OF_ONE_CHART, Figure, figures_of, of_analysis, signature_of
+from posnmt.evaluation.report.printed import OF_ONE_CHART, Figure, figures_of, of_analysis
 from posnmt.metrics.registry import DEFAULT_METRICS
 
 Lines = str | Path | Sequence[str]
@@ -128,8 +128,7 @@ class Analysis:
         names = [systems] if isinstance(systems, str) else listed(systems, "systems")
         inches = checked(width, Annotated[float, Field(ge=NARROWEST, le=WIDEST)], "width")
         style = Style(inches, cast(Font, font), bands != "none", alone=True)
-        charts, signature = of_analysis(self.results, kind, measure), signature_of(self.results, kind, measure)
-        [figure] = figures_of(charts, style, cast(Bands, bands), names, signature)
+        [figure] = figures_of(of_analysis(self.results, kind, measure), style, cast(Bands, bands), names)
         return figure
 
     @typed

@@ -15,7 +15,7 @@ from posnmt.evaluation.report.figures import Style
 from posnmt.evaluation.report.figures.style import COLUMN, Font
 from posnmt.evaluation.report.likelihood import TABLE, Curves, read_report
 from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, Figure, figures_of, of_analysis, of_losses, signature_of
+from posnmt.evaluation.report.printed import OF_LOSSES, Figure, figures_of, of_analysis, of_losses
 from posnmt.evaluation.report.write import BY_POSITION
 from posnmt.study.printed import charts_of, is_study
 
@@ -52,13 +52,12 @@ def figures(
     if measure is not None and kind in (*OF_LOSSES, "output-length", "place"):
         raise UserError(f"a figure of kind {kind} has one measure", "--measure", "leave it out")
     if is_study(place):
-        charts, signature = charts_of(place, kind, measure, analyses)
+        charts = charts_of(place, kind, measure, analyses)
     elif kind in OF_LOSSES:
-        charts, signature = of_losses(_curves(place), kind), ""
+        charts = of_losses(_curves(place), kind)
     else:
-        results = _results(place)
-        charts, signature = of_analysis(results, kind, measure), signature_of(results, kind, measure)
-    return figures_of(charts, style, bands, systems, signature)
+        charts = of_analysis(_results(place), kind, measure)
+    return figures_of(charts, style, bands, systems)
 
 
 def _results(place: Path) -> dict[str, Any]:

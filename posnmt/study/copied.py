@@ -31,6 +31,21 @@ OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
 """The file of a translation in its step. A copy comes from other people and must not name any other place."""
 
 
+class Mark(TypedDict):
+    """The content of `MARK`.
+
+    Attributes:
+        format: of what posnmt writes.
+        recipe, scale: of the study.
+        signatures: analysis -> metric -> its signature, for what is finished.
+    """
+
+    format: int
+    recipe: str
+    scale: str
+    signatures: dict[str, dict[str, str]]
+
+
 class Speed(TypedDict):
     """The speed of an output as speed.json has it: see `posnmt.translate.command.Work`."""
 

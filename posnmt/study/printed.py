@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError, refuse_unknown
+from posnmt.base.files import load_json
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.report.charts import Chart, Line
 from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses, signature_of
-from posnmt.study.copied import MARK, packed_in
+from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses
+from posnmt.study.copied import MARK, Mark, packed_in
 from posnmt.study.database import PUBLISHED
 from posnmt.study.load import load
 from posnmt.study.measured import Measured, Variant
@@ -32,8 +33,6 @@ Output = tuple[str, str, str]
 """System, training and seed."""
 Bins = dict[str, dict[str, Row]]
 """Bin -> measure -> its row."""
-Printed = tuple[list[Chart], str]
-"""Charts, and the signature of their measure."""
 
 
 def is_study(folder: Path) -> bool:
@@ -41,8 +40,8 @@ def is_study(folder: Path) -> bool:
     return (folder / REQUEST).exists() or (folder / MARK).exists()
 
 
-def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]) -> Printed:
-    """The charts of a kind for each analysis (or likelihood), and the signature of the metric; a copy does not have it.
+def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]) -> list[Chart]:
+    """The charts of a kind for each analysis (or likelihood).
 
     Args:
         folder: of a study, or of a copy.
@@ -60,7 +59,7 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
         raise UserError(f"the recipe of this study has no {what}", folder, "choose another --kind")
     for name in names:
         refuse_unknown(name, known, f"{what} of this study", "--analysis")
-    charts, signature = [], ""
+    charts = []
     for name in names or [next(iter(known))]:
         if kind in OF_LOSSES:
             made = _of_likelihood(folder, copied, name, kind)
@@ -73,9 +72,8 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
                 replace(chart, title=f"{title}: {chart.title}", axis=axis)
                 for chart, axis in zip(found, axes, strict=True)
             ]
-            signature = "" if copied else signature_of(results, kind, measure)
         charts += [replace(chart, name=f"{name}-{chart.name}") for chart in made]
-    return charts, signature
+    return charts
 
 
 def _of_likelihood(folder: Path, copied: bool, name: str, kind: str) -> list[Chart]:
@@ -127,6 +125,7 @@ def _copied(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dic
     if not outputs:
         raise UserError(f"the copy has no scores of the analysis {analysis} by length", folder, "choose --analysis")
     first_rows = [next(iter(of_bin.values())) for of_bin in next(iter(outputs.values())).values()]
+    about = load_json(folder / MARK, Mark, "the copy's file", "publish the study again")
     trained = TrainedLengths.of_trainings(_trained(folder, outputs))
     results = {
         "settings": {
@@ -135,6 +134,7 @@ def _copied(folder: Path, recipe: Recipe, analysis: str, kind: str) -> tuple[dic
             "scores": {},
             "drawn": "sentences",
         },
+        "signatures": about["signatures"].get(analysis, {}),
         "systems": [_system(bins, _measures(outputs)) for bins in outputs.values()],
         "training": None if trained == TrainedLengths() else trained,
         "bins": [{"label": row["bin"], "n": int(row["n"]), "training": mark(_bin(row), trained)} for row in first_rows],

@@ -29,6 +29,7 @@ from posnmt.study.copied import (
     RUNS,
     SPEEDS,
     TRANSLATIONS,
+    Mark,
     RunFacts,
     Speed,
     SpeedFacts,
@@ -36,6 +37,7 @@ from posnmt.study.copied import (
     name_of,
     packed_in,
 )
+from posnmt.study.measured import StudyResults
 from posnmt.study.packed import archived, compressed, joined
 from posnmt.study.page import render
 from posnmt.study.plan import SPEED, Plan, PlannedRun
@@ -61,7 +63,7 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     """Write or renew the published copy of a study; the same study gives the same bytes.
 
     README.md        what it is, how far it is, and the command that repeats it
-    published.json   what makes it a copy: format, recipe and scale
+    published.json   what makes it a copy: format, recipe and scale; and the signatures of its metrics
     recipe.yaml      the whole recipe
     registered.json  what the study registered before its first training, and changed later
     report.html, tables.tar.xz, figures.tar.xz   as in the study, without sentences; once an analysis is finished
@@ -87,13 +89,17 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     if not trained:
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
     shown = [run for run in trained if seeds is None or run.seed <= seeds]
-    mark = {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale}
+    results = results_of(study_plan, out) if any(name.startswith("analyse/") for name in done) else None
+    signatures = {name: each.results["signatures"] for name, each in (results.measured if results else {}).items()}
+    mark: Mark = {
+        "format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale, "signatures": signatures,
+    }  # fmt: skip
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
     files = {MARK: as_json(mark), "recipe.yaml": written_yaml(tree).encode("utf-8")}
     if entries := read_registered(out):
         files[REGISTERED] = as_json(entries)
-    if any(name.startswith("analyse/") for name in done):
-        files |= _report(study_plan, out)
+    if results is not None:
+        files |= _report(study_plan, replace(results, published=True))
     for run in sorted(trained, key=name_of):
         files |= _of_run(run, graph, done, with_translations=run in shown)
     if SPEED in done:
@@ -143,9 +149,8 @@ def _check(study_plan: Plan, out: Path, to: Path) -> None:
             raise UserError("the folder is not empty, and holds no copy of this study", to, another)
 
 
-def _report(study_plan: Plan, out: Path) -> Files:
+def _report(study_plan: Plan, results: StudyResults) -> Files:
     """The page with its tables and figures, and all results as CSV."""
-    results = replace(results_of(study_plan, out), published=True)
     with TemporaryDirectory() as name:
         made = Path(name)
         render(results, made)

@@ -23,7 +23,7 @@ from posnmt.base.files import load_json
 from posnmt.base.output import write_json
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.claims import Claim, Comparison, Scale
-from posnmt.study.copied import MARK, Copy
+from posnmt.study.copied import MARK, Copy, Mark
 from posnmt.study.measures import LOSS
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
@@ -146,13 +146,6 @@ class _Study(TypedDict):
     """The part of study.json that registration reads."""
 
     registered: NotRequired[list[Entry]]
-
-
-class _Mark(TypedDict):
-    """The part of a copy's published.json that registration reads."""
-
-    recipe: str
-    scale: str
 
 
 @dataclass(frozen=True)
@@ -330,7 +323,7 @@ def _of_copy(study_plan: Plan, copy: Copy) -> list[Entry]:
     if not (copy.folder / FILE).exists():
         return []
     again = "publish the study again"
-    mark = load_json(copy.folder / MARK, _Mark, "the copy's file", again)
+    mark = load_json(copy.folder / MARK, Mark, "the copy's file", again)
     if (mark["recipe"], mark["scale"]) != (study_plan.recipe.recipe, study_plan.scale):
         return []
     return load_json(copy.folder / FILE, list[Entry], "what the copy registered", again)

@@ -55,6 +55,20 @@ def test_results_have_few_files() -> None:
 
 
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
+def test_a_copy_has_the_signatures_of_its_report(copy: Path) -> None:
+    _, *parts = re.split(r'id="outputs-([\w-]+)"', (copy / "report.html").read_text(encoding="utf-8"))
+    shown = {
+        name: re.findall(r"[\w+-]+: \W*(nrefs:[^<]*)", text) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+    signatures = (read_json(copy / MARK) or {})["signatures"]
+    assert {name: [*of_metrics.values()] for name, of_metrics in signatures.items()} == shown
+    metrics = {
+        name: each.metrics for name, each in load(str(copy / "recipe.yaml"), check_configs=False).analyses.items()
+    }
+    assert {name: [*of_metrics] for name, of_metrics in signatures.items()} == {name: metrics[name] for name in shown}
+
+
+@pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
 def test_a_copy_describes_its_files(copy: Path) -> None:
     text = (copy / "README.md").read_text(encoding="utf-8")
     for name in (path.name for path in copy.iterdir() if path.name not in ("README.md", MARK)):

@@ -253,7 +253,8 @@ def copied(study_plan: Plan, copy: Path, entries: list[Any] | None) -> Copy:
     """A published copy with one training."""
     run, graph = study_plan.runs[0], Graph(study_plan.steps.values(), KINDS)
     copy.mkdir()
-    (copy / MARK).write_text(json.dumps({"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": "smoke"}))
+    mark = {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": "smoke", "signatures": {}}
+    (copy / MARK).write_text(json.dumps(mark))
     step = {"key": graph.key(run.train), "finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "versions": {}}
     pack({f"{RUNS}/{name_of(run)}/{FACTS}": as_json({"train": step, "translations": {}})}, packed_in(copy, RUNS))
     if entries is not None:

@@ -270,13 +270,17 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
 def test_a_study_and_its_copy_give_the_same_figures(killed: Study, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     run("study", "publish", "--out", killed.out, "--to", copy)
+    captions = set()
     for place in (killed.out, copy):
-        run("figure", place, "--analysis", "by-length", "--format", "csv", "--out", tmp_path / place.name)
+        shown, _ = run("figure", place, "--analysis", "by-length", "--format", "csv", "--out", tmp_path / place.name)
+        captions.add(shown.splitlines()[-1])
         _, told = run("figure", place, "--kind", "position", "--out", tmp_path / "f", status=2)
         assert "several bins" in told, "its test is too short for a curve"
     of_study, of_copy = ((tmp_path / f"{place.name}.csv").read_text() for place in (killed.out, copy))
     assert of_study == of_copy
     assert of_study.count("\n") > 2
+    [caption] = captions
+    assert "nrefs:1|" in caption
     run("figure", killed.out, "--kind", "place", "--format", "csv", "--out", tmp_path / "place")
     assert (tmp_path / "place.csv").exists()
     _, told = run("figure", killed.out, "--kind", "difference", "--out", tmp_path / "f", status=2)

@@ -111,6 +111,7 @@ class Chart:
         about_bands: the intervals in words, where they are not bootstrap intervals or those over seeds.
         drawn: what the bootstrap of the intervals draws: `sentences`, `documents` or `paragraphs`.
         limits: ends of the vertical axis, of a chart that shares it with others; None: from its values.
+        signature: of the metric, for a caption; empty: it has none.
         undecided: positions whose values decide nothing, and the reason for the legend; None: those of few sentences.
     """
 
@@ -132,6 +133,7 @@ class Chart:
     about_bands: str = ""
     drawn: str = "sentences"
     limits: tuple[float, float] | None = None
+    signature: str = ""
     undecided: tuple[Sequence[int], str] | None = None
 
     @property

@@ -38,6 +38,8 @@ OF_LOSSES = {
     "source-length": "loss-by-source-length",
 }
 """Kind → the name of its chart in a report of likelihood."""
+OF_METRICS = ("length", "difference", "swap")
+"""The kinds that show a measure of choice."""
 OF_ONE_CHART = ("length", "difference", "place", "swap")
 """The kinds of an analysis that are one figure."""
 FORMATS = ("pdf", "svg", "tex", "csv")
@@ -135,7 +137,8 @@ def of_analysis(
         found = [length_chart(results, lines or lines_of(results), measure)]
     else:
         found = _in_sections(charts(results, lines), kind, measure)
-    return [replace(chart, drawn=results["settings"]["drawn"]) for chart in found]
+    signature = results["signatures"].get(measure, "") if kind in OF_METRICS else ""
+    return [replace(chart, drawn=results["settings"]["drawn"], signature=signature) for chart in found]
 
 
 def _in_sections(sections: dict[str, list[Chart]], kind: str, measure: str) -> list[Chart]:
@@ -150,14 +153,6 @@ def _in_sections(sections: dict[str, list[Chart]], kind: str, measure: str) -> l
     if not found:
         raise UserError(f"the analysis has no figure of kind {kind} for {measure}", "--kind", _WHY[kind])
     return found
-
-
-def signature_of(results: dict[str, Any], kind: str, measure: str | None) -> str:
-    """The signature of the metric that a figure of an analysis shows; empty if it shows none."""
-    if kind not in ("length", "difference", "swap"):
-        return ""
-    signature: str = results["signatures"].get(measure or measures_of(results)[0], "")
-    return signature
 
 
 def of_losses(curves: Curves, kind: str) -> list[Chart]:
@@ -204,7 +199,7 @@ def chosen(chart: Chart, systems: Sequence[str]) -> Chart:
 
 
 def figures_of(
-    made: Iterable[Chart], style: Style, bands: Bands = "range", systems: Sequence[str] = (), signature: str = ""
+    made: Iterable[Chart], style: Style, bands: Bands = "range", systems: Sequence[str] = ()
 ) -> list[Figure]:
     """Draw charts, in the same style and with one vertical axis for all of the same measure.
 
@@ -213,17 +208,16 @@ def figures_of(
         style: of the figures.
         bands: what their intervals show.
         systems: the names of those to draw; none: all.
-        signature: of the measure, for the captions.
 
     Raises:
         UserError: see `banded` and `chosen`.
     """
     drawn = sharing([banded(chosen(chart, systems), bands) for chart in made])
     drawings = draw(drawn, style)
-    return [Figure(chart, drawings[chart.name], caption(chart, bands, signature), style) for chart in drawn]
+    return [Figure(chart, drawings[chart.name], caption(chart, bands), style) for chart in drawn]
 
 
-def caption(chart: Chart, bands: Bands, signature: str) -> str:
+def caption(chart: Chart, bands: Bands) -> str:
     """The caption of a chart: what it shows, what its marks mean, and by what it was measured."""
     sentences = [f"{chart.title}."]
     seeds = sorted({curve.seeds for _, curve in chart.columns() if curve.seeds > 1})
@@ -239,5 +233,5 @@ def caption(chart: Chart, bands: Bands, signature: str) -> str:
         sentences.append(f"Hollow: {chart.about_few}.")
     if marked := shaded(chart):
         sentences.append(f"Shaded: {', '.join(marked)}.")
-    sentences.append(f"{f'{signature}; ' if signature else ''}posnmt {__version__}.")
+    sentences.append(f"{f'{chart.signature}; ' if chart.signature else ''}posnmt {__version__}.")
     return " ".join(sentences)

@@ -148,6 +148,18 @@ def test_two_analyses_of_a_study_share_their_vertical_axis(tmp_path):
     assert len(ticks[0]) == len(ticks[1]) > 2
 
 
+def test_the_caption_of_each_analysis_of_a_copy_has_the_signature_of_its_own_metric(tmp_path):
+    printed_lines = figure(
+        COPY, "--analysis", "words", "--analysis", "overall", "--format", "csv", "--out", tmp_path / "f"
+    )
+    signatures = json.loads((COPY / "published.json").read_text(encoding="utf-8"))["signatures"]
+    multi_bleu, bleu = signatures["words"]["multi-bleu"], signatures["overall"]["bleu"]
+    captions = [line for line in printed_lines if not line.startswith(str(tmp_path))]
+    assert [(multi_bleu in caption, bleu in caption) for caption in captions] == [(True, False), (False, True)]
+    [caption] = figure(COPY, "--measure", "length_ratio", "--format", "csv", "--out", tmp_path / "f")[1:]
+    assert "nrefs" not in caption
+
+
 def test_a_table_of_losses_has_the_curves_of_its_losses():
     systems = (("sinusoids", (1, 2)), ("relative", (1, 2)), ("rope", (1, 2)))
     losses = random_losses(systems, sentences=300, documents=40, longest=47, beyond={"sinusoids": 0.4})

@@ -7,6 +7,7 @@ import re
 import shutil
 import statistics
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -199,7 +200,7 @@ def test_fonts_are_embedded_as_truetype(font, embedded):
 
 @pytest.fixture(scope="module")
 def figure():
-    [made] = figures_of([chart()], Style(5.5, "serif", alone=True), "sd", signature="tok:13a|version:2")
+    [made] = figures_of([replace(chart(), signature="tok:13a|version:2")], Style(5.5, "serif", alone=True), "sd")
     return made
 
 
