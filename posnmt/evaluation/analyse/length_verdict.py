@@ -35,6 +35,9 @@ CROSSOVER, EVERY, CHANGES, SIDE, NONE = "crossover", "every length", "change", "
 """What is found of a pair: ahead on one side and behind on the other; ahead in every bin; a lead that changes; ahead on
 one side, without a change that is shown; nothing."""
 
+NO_CHANGE = "that its lead changes with the length"
+"""What is not shown of a lead without a change."""
+
 MOST_SAID = 5
 """Pairs of systems with a sentence of their own."""
 
@@ -189,7 +192,10 @@ def sentence(findings: Sequence[Finding], cuts: Cuts, metric: Metric, unit: str)
         one, others = silent[0].system, [each.other for each in silent]
         if len(set(others)) < len(others):  # there is a baseline
             one, others = silent[0].other, [each.system for each in silent]
-        sentences.append(f"No difference by length is shown between {isolated(one)} and {_listed(others)}.")
+        each = "" if len(others) == 1 else "each of "
+        sentences.append(
+            f"No lead on shorter or longer sources is shown between {isolated(one)} and {each}{_listed(others)}."
+        )
     return " ".join(sentences)
 
 
@@ -219,15 +225,17 @@ def _sentence(finding: Finding, measure: Measure, unit: str) -> str:
             f"{_of_pair(finding, says)}{place}: {at_below} {below}, and {at_above} {above};"
             f" the change is {_shown(change, measure)}."
         )
-    sides = [(each, place) for each, place in ((shorter, below), (longer, f"{above} {unit}")) if each.sign]
-    return _of_sides(finding, measure, sides)
+    return _of_sides(finding, measure, [(shorter, below), (longer, f"{above} {unit}")])
 
 
 def _of_sides(finding: Finding, measure: Measure, sides: Sequence[tuple[Figure, str]]) -> str:
-    """A lead on some sides of a cut, each with its place."""
-    where = " and ".join(f"{place} ({_shown(each, measure)})" for each, place in sides)
-    is_behind = any(each.sign < 0 for each in finding.figures if each.part.kind in (SHORTER, LONGER))
-    rest = "at another cut it is behind, and no one cut shows both" if is_behind else "no difference by length is shown"
+    """A lead on one or both sides of a cut, each with its place, and what is not shown."""
+    where = " and ".join(f"{place} ({_shown(each, measure)})" for each, place in sides if each.sign)
+    if any(each.sign < 0 for each in finding.figures if each.part.kind in (SHORTER, LONGER)):
+        rest = "at another cut it is behind, and no one cut shows both"
+    else:
+        without = [f"no lead is shown {place}, nor " for each, place in sides if not each.sign]
+        rest = f"{without[0]}{NO_CHANGE}" if without else f"{NO_CHANGE} is not shown"
     return f"{_of_pair(finding, 'is ahead of')} {where}; {rest}."
 
 
@@ -240,7 +248,7 @@ def _every(finding: Finding, measure: Measure, unit: str) -> str:
         f" {measure.title} in {len(bins)} bins up to {bins[-1].part.first:,} and more {unit}"
     )
     if not finding.at:
-        return f"{text}; no difference by length is shown."
+        return f"{text}; {NO_CHANGE} is not shown."
     shorter, longer, change = finding.at
     more = "more" if change.sign > 0 else "less"
     sides = f"{_size(longer.difference, measure)} against {_size(shorter.difference, measure)}"

@@ -99,7 +99,7 @@ def test_a_lead_on_one_side_is_a_change(effects, starts, ahead):
 def test_equal_systems_have_no_difference_by_length():
     result = verdict_of([equal, equal])
     assert [pair["kind"] for pair in result["pairs"]] == ["none"]
-    assert result["sentence"] == "No difference by length is shown between a and b."
+    assert result["sentence"] == "No lead on shorter or longer sources is shown between a and b."
 
 
 def test_too_few_sentences_are_not_compared():
@@ -148,9 +148,31 @@ def test_leads_of_both_that_no_cut_shows_together_are_both_said(sign):
     given = figures((10, sign, 0, 0), (20, 0, -sign, 0), bins=(0, 0))
     text = _sentence(find("a", "b", given), QUALITY, "words")
     assert "at another cut it is behind" in text
+    assert "not shown" not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        (
+            figures((10, 1, 0, 0), bins=(0, 0)),
+            ["up to 9 words (", "no lead is shown from 10 words, nor that its lead "],
+        ),
+        (
+            figures((10, 0, -1, 0), bins=(0, 0)),
+            ["from 10 words (", "no lead is shown up to 9 words, nor that its lead "],
+        ),
+        (figures((10, 1, 1, 0), bins=(0, 1)), ["up to 9 words (", "from 10 words (", "; that its lead "]),
+        (figures((10, 1, 1, 0), bins=(1, 1)), ["at every length", "; that its lead "]),
+    ],
+)
+def test_what_is_said_of_a_lead_says_what_is_not_shown(given, places):
+    """A lead on one side says nothing of the other one; nothing that is said denies what stands before it."""
+    text = _sentence(find("a", "b", given), QUALITY, "words")
+    at = [text.index(place) for place in places]
+    assert at == sorted(at)
+    assert text.count("no lead is shown") == ("no lead" in places[-1])
     assert "no difference" not in text
-    alone = _sentence(find("a", "b", figures((10, sign, 0, 0), bins=(0, 0))), QUALITY, "words")
-    assert alone.endswith("no difference by length is shown.")
 
 
 def test_where_nothing_differs_no_interval_is_claimed():
@@ -178,7 +200,7 @@ def test_several_systems_are_compared_with_the_best_or_the_baseline():
     assert [(pair["system"], pair["other"]) for pair in based["pairs"]] == [("a", "d"), ("b", "d"), ("c", "d")]
     assert based["pairs_corrected_for"] == 3
     assert [pair["kind"] for pair in based["pairs"]] == ["none", "crossover", "every length"]
-    assert based["sentence"].endswith("No difference by length is shown between a and d.")
+    assert based["sentence"].endswith("No lead on shorter or longer sources is shown between a and d.")
     assert len({pair["critical"] for pair in based["pairs"]}) == 1
     alone = verdict_of(effects, baseline="d", correction="none", sentences=1500)
     assert alone["pairs_corrected_for"] == 1
@@ -192,7 +214,7 @@ def test_many_systems_are_counted():
     assert result["sentence"].count("up to") == 5
     assert "2 more systems" in result["sentence"]
     silent = verdict_of([equal] * 8, sentences=500)
-    assert silent["sentence"] == "No difference by length is shown between a and 7 other systems."
+    assert silent["sentence"] == "No lead on shorter or longer sources is shown between a and each of 7 other systems."
 
 
 def test_names_with_braces_and_dollars_are_names():
