@@ -163,7 +163,8 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
     units, trained, additive, complete = read.units, read.trained, counts.additive, counts.complete
     signatures, resampling = counts.counted.signatures, settings.resampling
     ter_search = ter_search_limits() if "ter" in signatures else None
-    warnings = _warnings(read, counts, settings, None if ter_search is None else ter_search["band"])
+    misfits = suspicions(read.given)
+    warnings = _warnings(read, counts, settings, misfits, None if ter_search is None else ter_search["band"])
     for sentence in warnings:
         say(f"warning: {sentence}")
     say("comparing the systems")
@@ -228,6 +229,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         },
         "completeness": complete.results if complete else None,
         "warnings": warnings,
+        "misfits": misfits,
     }  # fmt: skip
     results["citation"] = citation(results)
     return Analysis(results, read.texts, read.source_lengths, trained, additive, complete)
@@ -242,11 +244,13 @@ def _names(outputs: Sequence[Text]) -> list[str]:
     return [str(text.system) for text in outputs]
 
 
-def _warnings(read: Read, counts: Counts, settings: Settings, ter_band: int | None) -> list[str]:
+def _warnings(
+    read: Read, counts: Counts, settings: Settings, misfits: Sequence[str], ter_band: int | None
+) -> list[str]:
     """Warnings about the texts, the units that are counted, and the findings."""
     return [
         *(sentence for text in read.seen for sentence in text.warnings),
-        *suspicions(read.given),
+        *misfits,
         *read.units.warnings,
         *counts.neural.warnings,
         *(counts.complete.warnings if counts.complete else []),

@@ -17,10 +17,11 @@ def citation(results: dict[str, Any]) -> str:
     by_length = verdict["by_length"] if verdict["by_length"] and verdict["by_length"]["cuts"] else None
     said = by_length["sentence"] if by_length else verdict["of_groups"]
     source = next(each for each in results["inputs"] if each["role"] == "source")
-    count = sum(each["n"] for each in results["bins"])
+    count, doubts = sum(each["n"] for each in results["bins"]), len(results["misfits"])
     conditions = [
         f"{count:,} sentence{'' if count == 1 else 's'} of {PurePath(source['path']).name}",
         f"{verdict['title']} {results['signatures'][verdict['metric']]}",
+        *([f"{doubts} warning{'' if doubts == 1 else 's'} that files may not fit each other"] if doubts else []),
         *(_of_lengths(by_length, settings) if by_length else _of_groups(verdict["groups"], settings)),
         f"posnmt {results['versions']['posnmt']}",
     ]

@@ -53,7 +53,7 @@ def test_captions_and_the_page_say_what_the_intervals_draw(analysis_of, tmp_path
     analysis = analysis_of("a", "b", documents=documents and tmp_path / documents)
     for kind in ("length", "difference"):
         [chart] = of_analysis(analysis.results, kind, None)
-        assert f"over {drawn}" in caption(chart, "range", "")
+        assert f"over {drawn}" in caption(chart, "range")
     with without_figures():
         write(analysis, tmp_path / "out", 0)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -90,3 +90,23 @@ def test_verdicts_on_groups_are_cited_with_their_own_test(results_of, names, set
     assert "approximate randomisation, 70 samples of sentences, seed 5" in said
     assert "bootstrap" not in said
     assert re.findall(r"corrected for ([^;]*\))", said) == [pairs] * (pairs is not None)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "doubts"),
+    [
+        (lambda lines, source: lines, 0),
+        (lambda lines, source: [*lines[1:], lines[0]], 1),
+        (lambda lines, source: lines[::-1], 1),
+    ],
+)
+def test_doubts_that_files_fit_each_other_are_in_what_is_pasted(tmp_path, spoil, doubts):
+    source = sentences(120)
+    texts = {"test.en": source, "a": noisy(source, 0.2, 1), "b": spoil(noisy(source, 0.1, 2), source)}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    asked = Settings(metrics=["bleu"], resampling=Resampling(70, seed=5))
+    results = analyse(tmp_path / "test.en", tmp_path / "test.en", {n: tmp_path / n for n in "ab"}, asked).results
+    assert len(results["misfits"]) == doubts
+    assert set(results["misfits"]) <= set(results["warnings"])
+    assert re.findall(r"(\d+) warnings? that files may not fit", results["citation"]) == ["1"] * doubts
