@@ -90,12 +90,8 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
     shown = [run for run in trained if seeds is None or run.seed <= seeds]
     results = results_of(study_plan, out) if any(name.startswith("analyse/") for name in done) else None
-    signatures = {name: each.results["signatures"] for name, each in (results.measured if results else {}).items()}
-    mark: Mark = {
-        "format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale, "signatures": signatures,
-    }  # fmt: skip
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    files = {MARK: as_json(mark), "recipe.yaml": written_yaml(tree).encode("utf-8")}
+    files = {MARK: as_json(_mark(study_plan, results)), "recipe.yaml": written_yaml(tree).encode("utf-8")}
     if entries := read_registered(out):
         files[REGISTERED] = as_json(entries)
     if results is not None:
@@ -112,6 +108,14 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     places = {str(place): name for place, name in _places(study_plan, out, trained, done)}
     _write(_without_places(files, places), to)
     return to / "README.md"
+
+
+def _mark(study_plan: Plan, results: StudyResults | None) -> Mark:
+    """What makes the folder a copy."""
+    signatures = {name: each.results["signatures"] for name, each in (results.measured if results else {}).items()}
+    return {
+        "format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale, "signatures": signatures,
+    }  # fmt: skip
 
 
 def _without_places(files: Files, places: Paths) -> Files:
