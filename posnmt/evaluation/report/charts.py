@@ -19,6 +19,8 @@ from posnmt.metrics.measure import Measure
 
 # Maximum number of bins with a histogram of output lengths; lengths.csv has all bins.
 MOST_DISTRIBUTIONS = 8
+# A place in the sentence with fewer words of the reference says little: a window of 10 words of so few sentences.
+FEWEST_WORDS = 10 * FEWEST_SENTENCES
 # Histograms of fewer sentences are not opened if there are others.
 FEWEST_SHOWN = 10
 # Maximum number of cells of a heat map that a page has in a table, too.
@@ -415,6 +417,8 @@ def _position_chart(results: dict[str, Any], lines: Sequence[Line], kind: str) -
         curves = [_joined(line, [systems[row][kind][side][:last] for row in line.outputs]) for line in lines]
         panels.append(Panel(measure, curves))
     what = "characters" if results["positions"]["tokenizer"] == "char" else "words"
+    counts = systems[0][kind]["n"]["recall"][:last]
+    faded = [place for place, count in enumerate(counts) if count < FEWEST_WORDS]
     places = {"relative": "place in the sentence, in %", "absolute": f"place in the sentence, in {what}"}
     return Chart(
         name=f"bleu-by-{kind}-position",
@@ -423,7 +427,8 @@ def _position_chart(results: dict[str, Any], lines: Sequence[Line], kind: str) -
         labels=labels[:last],
         panels=panels,
         limits=ends_of([curve for panel in panels for curve in panel.curves], panels[0].measure),
-        counts=(f"{what.capitalize()} of the reference", systems[0][kind]["n"]["recall"][:last]),
+        counts=(f"{what.capitalize()} of the reference", counts),
+        undecided=(faded, f"fewer than {FEWEST_WORDS} {what} of the reference"),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from posnmt.config.writing import isolated
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES, few
 from posnmt.evaluation.analyse.seeds import spread
 from posnmt.evaluation.report.charts import Chart, Line, Panel, curve_through, lines_of
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, with_best
@@ -17,6 +19,7 @@ MEASURES = {
     "recall": Measure("Recall", "of the reference's words; higher is better", higher=True),
 }
 """Those that are shown; words.csv has precision as well."""
+ABOUT_FEW = f"fewer than {FEWEST_SENTENCES} words of the reference"
 TITLES = {
     ("frequency", "f1"): "F1 of words by their frequency in {}",
     ("frequency", "recall"): "Recall of words by their frequency in {}",
@@ -45,26 +48,34 @@ def words_sheet(results: dict[str, Any]) -> Sheet:
         " letter that source and reference share, letter by letter, and that begins no sentence; so names that are"
         " translated or written in another script are not seen."
     )
-    return Sheet("words", "Words, numbers and names", "Which words of the reference the outputs have", grids, legend)
+    about = "Which words of the reference the outputs have"
+    return Sheet("words", "Words, numbers and names", about, grids, legend, about_few=ABOUT_FEW)
 
 
 def words_chart(results: dict[str, Any]) -> Chart:
     """F1 by the frequency of words."""
     of_kind = results["words"]["frequency"]
-    curves = []
+    curves, places, counts = [], buckets(of_kind), of_kind["reference_words"]
     for line in lines_of(results):
         outputs = [of_kind["systems"][row] for row in line.outputs]
         ends = (outputs[0]["intervals"] or {"f1": [None] * len(of_kind["labels"])})["f1"]
-        values = zip(*(each["f1"] for each in outputs), strict=True)
-        curves.append(curve_through(line.name, line.number, zip(values, ends, strict=True)))
+        points = (([each["f1"][place] for each in outputs], ends[place]) for place in places)
+        curves.append(curve_through(line.name, line.number, points))
     return Chart(
         name="f1-by-frequency",
         title=TITLES["frequency", "f1"].format(frequencies_of(results)),
         axis=f"frequency of the word in {frequencies_of(results)}",
-        labels=of_kind["labels"],
+        labels=[of_kind["labels"][place] for place in places],
         panels=[Panel(MEASURES["f1"], curves)],
-        counts=("words", of_kind["reference_words"]),
+        counts=("words", [counts[place] for place in places]),
+        undecided=([number for number, place in enumerate(places) if few(counts[place])], ABOUT_FEW),
     )
+
+
+def buckets(of_kind: dict[str, Any]) -> list[int]:
+    """The numbers of the buckets that are shown: from the first to the last of a kind with words of the reference."""
+    found = [place for place, count in enumerate(of_kind["reference_words"]) if count]
+    return [*range(found[0], found[-1] + 1)] if found else [*range(len(of_kind["labels"]))]
 
 
 def frequencies_of(results: dict[str, Any]) -> str:
@@ -76,13 +87,11 @@ def frequencies_of(results: dict[str, Any]) -> str:
 def _grid(results: dict[str, Any], kind: str, measure: str, title: str) -> Grid:
     """A row for each system, a column for each bucket."""
     of_kind = results["words"][kind]
-    heads = [
-        Head(label, about=f"n = {count:,}")
-        for label, count in zip(of_kind["labels"], of_kind["reference_words"], strict=True)
-    ]
+    places = buckets(of_kind)
+    heads = [Head(of_kind["labels"][place], about=f"n = {of_kind['reference_words'][place]:,}") for place in places]
     marks, lines = dict(_marks(results, kind, measure)), lines_of(results)
     cells = [
-        [_cell(results, kind, measure, line, place, marks.get((line.name, place), "")) for place in range(len(heads))]
+        [_cell(results, kind, measure, line, place, marks.get((line.name, place), "")) for place in places]
         for line in lines
     ]
     marked = with_best(cells, [MEASURES[measure].higher] * len(heads))
@@ -101,7 +110,10 @@ def _cell(results: dict[str, Any], kind: str, measure: str, line: Line, place: i
     if len(values) > 1:
         ends = min(values), max(values)
     low, high = ends or (None, None)
-    return Cell(about.show(mean), about.between(ends), mark, mean=mean, seeds=len(values), low=low, high=high)
+    shown = Cell(about.show(mean), about.between(ends), mark, mean=mean, seeds=len(values), low=low, high=high)
+    if few(results["words"][kind]["reference_words"][place]):
+        return replace(shown, spread="", sign="", few=True)
+    return shown
 
 
 def _marks(results: dict[str, Any], kind: str, measure: str) -> Iterator[tuple[tuple[str, int], str]]:

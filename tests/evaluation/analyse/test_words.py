@@ -12,7 +12,7 @@ from posnmt.evaluation.analyse.resample import bootstrap_sums
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.analyse.words import KINDS, count_words
 from posnmt.evaluation.report.tables import tables
-from posnmt.evaluation.report.words import words_chart, words_sheet
+from posnmt.evaluation.report.words import buckets, words_chart, words_sheet
 from posnmt.metrics.buckets import scores
 from tests.support.report_case import noisy, sentences
 
@@ -121,13 +121,18 @@ def test_the_page_marks_what_differs_from_the_first_system(results):
     for grid, (kind, measure) in zip(
         sheet.grids, [("frequency", "f1"), *((kind, "recall") for kind in KINDS)], strict=True
     ):
-        assert [head.title for head in grid.heads] == results["words"][kind]["labels"]
-        for place, figures in enumerate(results["words"][kind]["differences"][0][measure]):
-            first, other = (row.cells[place] for row in grid.rows)
+        of_kind = results["words"][kind]
+        shown_places = buckets(of_kind)
+        assert [head.title for head in grid.heads] == [of_kind["labels"][place] for place in shown_places]
+        assert all(not count for place, count in enumerate(of_kind["reference_words"]) if place not in shown_places)
+        for column, place in enumerate(shown_places):
+            figures = of_kind["differences"][0][measure][place]
+            first, other = (row.cells[column] for row in grid.rows)
             assert first.sign == ""
             if figures is None:
                 assert (other.sign, other.own) == ("", "–")
                 continue
+            assert not other.few
             assert other.sign == ("<" if figures[1] > 0 else ">" if figures[2] < 0 else "")
             marked += bool(other.sign)
             seeds = [each[measure][place] for each in results["words"][kind]["systems"][1:]]
@@ -137,7 +142,32 @@ def test_the_page_marks_what_differs_from_the_first_system(results):
     assert marked > 3
     chart = words_chart(results)
     assert [curve.name for curve in chart.panels[0].curves] == ["a", "b"]
-    assert chart.panels[0].curves[0].values == results["words"]["frequency"]["systems"][0]["f1"]
+    of_kind = results["words"]["frequency"]
+    assert chart.panels[0].curves[0].values == [of_kind["systems"][0]["f1"][place] for place in buckets(of_kind)]
+    assert chart.few == []
+
+
+def test_figures_of_few_words_are_in_parentheses_without_interval_and_mark(tmp_path):
+    """Fifteen numbers and names say little, and their intervals less; hundreds of words stay as they are."""
+    for name, lines in {"text": LINES, "a": LINES, "b": [line.rpartition(" Berlin")[0] for line in LINES]}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines[:15]))
+    asked = Settings(metrics=["bleu"], resampling=Resampling(60))
+    results = analyse(tmp_path / "text", tmp_path / "text", {n: tmp_path / n for n in "ab"}, asked).results
+    [*_, parts, kept] = words_sheet(results).grids
+    assert [head.about for head in kept.heads] == ["n = 15"] * 2
+    for row in kept.rows:
+        assert [(cell.few, cell.spread, cell.sign, cell.best) for cell in row.cells] == [(True, "", "", False)] * 2
+    assert [cell.mean for cell in kept.rows[1].cells] == [100, 0]
+    assert all(cell.spread and not cell.few for row in parts.rows for cell in row.cells)
+    chart = words_chart(results)
+    assert chart.few == [place for place, count in enumerate(chart.counts[1]) if count < 20]
+    assert chart.about_few == "fewer than 20 words of the reference"
+
+
+def test_buckets_are_shown_from_the_first_to_the_last_with_words():
+    labels = ["1", "2-4", "5-9", "10-"]
+    for words, shown in (([0, 3, 0, 9], [1, 2, 3]), ([5, 0, 0, 0], [0]), ([0, 0, 0, 0], [0, 1, 2, 3])):
+        assert buckets({"labels": labels, "reference_words": words}) == shown
 
 
 def test_without_samples_there_are_values_alone(analysed):

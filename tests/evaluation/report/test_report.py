@@ -497,6 +497,15 @@ def test_points_of_few_sentences_are_hollow_and_not_joined(uneven_results, monke
     assert shades == [3.5], "the empty bin has no shade"
 
 
+def test_places_of_few_words_are_hollow(uneven_results):
+    """A place that a few long references have says little, as a bin of few sentences does."""
+    relative, absolute = charts(uneven_results)["position"]
+    assert relative.few == [place for place, count in enumerate(relative.counts[1]) if count < 200]
+    assert absolute.few == [place for place, count in enumerate(absolute.counts[1]) if count < 200]
+    assert 0 < len(absolute.few) < len(absolute.labels)
+    assert absolute.about_few == "fewer than 200 words of the reference"
+
+
 def test_differences_of_few_sentences_are_hollow_and_dotted(uneven_results, monkeypatch):
     chart = charts(uneven_results)["difference"][0]
     assert chart.few == [2, 5]
