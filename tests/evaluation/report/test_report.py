@@ -6,6 +6,7 @@ import json
 import random
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from statistics import mean
 from xml.etree import ElementTree
 
@@ -15,12 +16,13 @@ from matplotlib.patches import Rectangle
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.analyse.measure import Resampling
-from posnmt.evaluation.report.charts import MOST_DISTRIBUTIONS, charts
+from posnmt.evaluation.report.charts import MOST_DISTRIBUTIONS, Chart, Curve, Panel, charts
 from posnmt.evaluation.report.figures import canvas, draw
-from posnmt.evaluation.report.figures.canvas import MARKERS, SERIES, STROKES, line_style, marker_style
+from posnmt.evaluation.report.figures.canvas import MARKERS, SERIES, STROKES, Drawing, line_style, marker_style
 from posnmt.evaluation.report.latex_sheet import to_latex
 from posnmt.evaluation.report.sheets import chart_sheet
 from posnmt.evaluation.report.significance import contested, explained, floor, show_p
+from posnmt.metrics.measure import Measure
 from tests.support.report_case import WORDS, analysed, everything, noisy, sentences, without_figures
 
 HTML_NAME = '<script>alert("1")</script> & $x_1$'
@@ -495,6 +497,20 @@ def test_points_of_few_sentences_are_hollow_and_not_joined(uneven_results, monke
         assert (apart.get_markerfacecolor(), apart.get_markeredgecolor()) == (canvas.COLOURS["surface"], colour)
     shades = [patch.get_x() for patch in axes.patches if isinstance(patch, Rectangle)]
     assert shades == [3.5], "the empty bin has no shade"
+
+
+@pytest.mark.parametrize("bins", range(1, 12))
+def test_the_point_of_all_sentences_has_its_label_and_no_two_labels_touch(bins, monkeypatch):
+    curve = Curve("a", 0, [1.0] * (bins + 1), [(0.0, 2.0)] * (bins + 1))
+    labels = ["all", *(f"{10 * place}-{10 * place + 9}" for place in range(bins))]
+    made = Chart("d", "t", "x", labels, [Panel(Measure("BLEU", signed=True), [curve], "a")] * 2, kind="whiskers")
+    kept = []
+    monkeypatch.setattr(canvas, "save", lambda figure, *_: kept.append(figure) or Drawing("", b""))
+    draw([made])
+    shown = [label for label in kept[0].axes[-1].get_xticklabels() if label.get_text()]
+    assert shown[0].get_text() == "all"
+    ends = [(label.get_window_extent().x0, label.get_window_extent().x1) for label in shown]
+    assert all(one[1] < later[0] for one, later in pairwise(ends))
 
 
 def test_places_of_few_words_are_hollow(uneven_results):

@@ -195,7 +195,9 @@ def label(axes: Axes, chart: Chart, number: int, places: list[float], style: Sty
     labels, every = _axis_labels(chart, style)
     if chart.counts and canvas.counted(chart) and low and number % canvas.columns_of(chart, style) == 0:
         canvas.head_counts(axes, chart.counts[0])
-    shown = range((len(labels) - 1) % every, len(labels), every)
+    shown = list(range((len(labels) - 1) % every, len(labels), every))
+    if chart.kind == "whiskers":  # the first stands for all sentences
+        shown = [0, *(each for each in shown if each >= every)]
     if chart.logarithmic:
         axes.set_xscale("log")
         axes.minorticks_off()
