@@ -85,7 +85,8 @@ def _charts(effects: Curves, axis: str, rows: Sequence[Measured]) -> list[Chart]
     charts = [_chart(f"loss-by-{name}", f"Loss by {axis}", axis, rows, panels)]
     if not others:
         return charts
-    title, measure = f"Difference in loss by {axis}", difference_measure(effects.systems[0])
+    baseline = effects.systems[0]
+    title, measure = f"Difference in loss from {isolated(baseline)} by {axis}", difference_measure(baseline)
     if len(others) <= MOST_BANDS:
         panels = [Panel(measure, [_curve(system, place, rows, difference=True) for place, system in others])]
         return [*charts, _chart(f"difference-by-{name}", title, axis, rows, panels)]

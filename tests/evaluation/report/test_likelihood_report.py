@@ -119,6 +119,7 @@ def test_with_more_systems_each_has_a_panel():
     report = likelihood_report(losses_of((("sinusoids", SEEDS), *((name, SEEDS) for name in names))))
     chart = chart_named(report, "difference-by-target-position")
     assert chart.kind == "whiskers"
+    assert chart.title == "Difference in loss from sinusoids by target position"
     assert [panel.title for panel in chart.panels] == list(names)
     assert chart.labels == ["all", *(each.bin for each in report.effects.positions)]
     whole = report.effects.overall[0]
