@@ -125,12 +125,12 @@ class Findings:
             raise fault
         self._unreadable[file] = fault
 
-    def misaligned(self, files: list[TextFile], counts: list[int]) -> None:
-        """Record different line counts; not if a file could not be read to its end, since its count is unknown."""
+    def misaligned(self, files: list[TextFile], counts: list[int], hints: Sequence[str] = ()) -> None:
+        """Record different line counts, and hints where lines are lost; not if a file could not be read to its end."""
         if any(file in self._unreadable for file in files):
             return
         counted = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
-        todo = "line n of each file must belong to line n of the others"
+        todo = "; ".join(["line n of each file must belong to line n of the others", *hints])
         fault = UserError(f"different line counts: {counted}", ", ".join(file.role for file in files), todo)
         if self.stop:
             raise fault

@@ -11,6 +11,7 @@ from typing import Any
 from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, read_lines
 from posnmt.data.length_unit import length_unit
+from posnmt.data.offsets import sentences, shifts
 
 # A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
 MANY_TOKENISED = 100
@@ -100,9 +101,24 @@ def read_aligned(
     texts = [Text(file, list(read_lines(file, findings)), system, share) for file, system, share in files]
     counts = [len(text.lines) for text in texts]
     if len(set(counts)) > 1:
-        findings.misaligned([text.file for text in texts], counts)
+        findings.misaligned([text.file for text in texts], counts, list(_lost_lines(texts)))
     findings.raise_all()
     return texts
+
+
+def _lost_lines(texts: Sequence[Text]) -> Iterator[str]:
+    """Sentences on where texts that have more or fewer lines than the source begin to be shifted."""
+    source, reference, *_ = texts
+    count = len(source.lines)
+    for text in texts[1:]:
+        compared = reference if text.system is not None and len(reference.lines) == count else source
+        if len(text.lines) != count:
+            found = shifts(compared.lines, [*text.lines, *[""] * count][:count])
+            kind, other = (
+                "reference" if text.system is None else "output",
+                "source" if compared is source else "reference",
+            )
+            yield from (f"{text.file.role}: {sentence}" for sentence in sentences(found, kind, other))
 
 
 def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter_characters: bool = False) -> list[str]:

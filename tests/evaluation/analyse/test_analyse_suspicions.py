@@ -7,9 +7,10 @@ from random import Random
 
 import pytest
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.pairs import generate
-from posnmt.data.corpus import TextFile
-from posnmt.evaluation.analyse.inputs import Text
+from posnmt.data.corpus import Findings, TextFile
+from posnmt.evaluation.analyse.inputs import Text, read_aligned
 from posnmt.evaluation.analyse.suspicions import FEW, warnings
 from tests.support.shared import SHARED, missing
 
@@ -51,6 +52,25 @@ def test_an_output_that_is_shifted_is_named_with_its_offset():
     assert "in the whole text, the output seems to be one line late (offset +1)" in found[0]
     assert "line n of the reference fits line n + 1 of the output" in found[0]
     assert int(found[1].partition("from about line ")[2].split()[0]) == pytest.approx(151, abs=3)
+
+
+@pytest.mark.parametrize("lost", [60, 150, 240])
+@pytest.mark.parametrize("blamed", ["reference", "output poor"])
+def test_a_lost_line_is_looked_for_where_counts_differ(tmp_path, blamed, lost):
+    """The refusal names its place; an empty line too many at the end shifts nothing."""
+    texts = {"source": SOURCE, "reference": REFERENCE, "output poor": worse(REFERENCE), "output good": [*REFERENCE, ""]}
+    del (changed := list(texts[blamed]))[lost - 1]
+    texts[blamed] = changed
+    paths = {role: tmp_path / role for role in texts}
+    for role, lines in texts.items():
+        paths[role].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    outputs = {"poor": paths["output poor"], "good": paths["output good"]}
+    with pytest.raises(UserError) as caught:
+        read_aligned(paths["source"], [paths["reference"]], outputs, {}, Findings(accept=["empty"]))
+    _, *hints = caught.value.todo.split(": from about line ")
+    [hint] = hints
+    assert int(hint.split()[0]) == pytest.approx(lost, abs=5)
+    assert f"; {blamed}: from about line" in caught.value.todo
 
 
 def test_outputs_with_the_same_shift_share_a_sentence():
