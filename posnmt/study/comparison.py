@@ -29,6 +29,7 @@ from posnmt.study import hours, study
 from posnmt.study.compared_texts import Corpora, Texts, make
 from posnmt.study.held_out import BLOCK, read
 from posnmt.study.load import load, shipped
+from posnmt.study.measured import Finding
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.trainings import train_config
 from posnmt.study.workflow import runner
@@ -220,7 +221,9 @@ def outcome(out: Path) -> Iterator[str]:
     """
     results = study.results_of(study.load_plan(out), out)
     if (recommendation := results.recommendation) is not None:
-        yield from recommendation.findings or [recommendation.sentence, *recommendation.evidence]
+        for finding in recommendation.findings or [Finding(recommendation.sentence, recommendation.evidence)]:
+            yield finding.sentence
+            yield from (f"- {item}" for item in finding.items)
     for pattern in ("report.html", "figures/figure-1*.pdf", "tables/table-1.csv"):
         yield from map(str, sorted(out.glob(pattern))[:1])
 

@@ -19,6 +19,19 @@ Variant = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Finding:
+    """What the comparisons of all pairs of systems show.
+
+    Attributes:
+        sentence: how many comparisons it is about.
+        items: each of them.
+    """
+
+    sentence: str
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Recommendation:
     """The recommendation of a study, in a sentence, and the evidence for it.
 
@@ -28,7 +41,7 @@ class Recommendation:
 
     sentence: str
     evidence: Sequence[str]
-    findings: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Every two systems of a study compared, and in two sentences what was found and what was not.
+"""Every two systems of a study compared, and in two sentences with lists what was found and what was not.
 
 Intervals are corrected for the number of comparisons (Bonferroni): together they have a level of 95 %.
 """
@@ -12,13 +12,14 @@ from typing import Any
 
 from posnmt.study.claims import Claim, Comparison
 from posnmt.study.evidence import Evidence
+from posnmt.study.measured import Finding
 from posnmt.study.measures import LOSS, measure, words
 from posnmt.study.recipe import Recommend
 from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 from posnmt.study.wording import asked, in_figures
 
 MOST = 6
-"""Comparisons that a sentence states; the report lists all of them."""
+"""Comparisons that a list has; the report has all of them."""
 Pair = tuple[str, str]
 Decisions = dict[Pair, dict[str, Decision]]
 """Two systems -> name of a comparison -> the decision whether the first is better."""
@@ -65,7 +66,7 @@ def _better(
     return decide(Claim(claim="pair", says="one is better", test=comparison), evidence, rules).primary
 
 
-def findings(decisions: Decisions, rules: Rules) -> list[str]:
+def findings(decisions: Decisions, rules: Rules) -> list[Finding]:
     """What was found, and what was not and what it would take; empty if there is no pair.
 
     Args:
@@ -75,17 +76,32 @@ def findings(decisions: Decisions, rules: Rules) -> list[str]:
     every = [decision for of_pair in decisions.values() for decision in of_pair.values()]
     if not every:
         return []
+    left = [decision for decision in every if decision.word == "undecided"]
     found = [_found(decision, rules) for decision in every if decision.word != "undecided"]
-    left = _left([decision for decision in every if decision.word == "undecided"], rules)
-    several = len(every) > 1
-    corrected = f" The intervals are corrected for {len(every)} comparisons." if several else ""
-    of_all = f"none of {len(every)} comparisons shows" if several else "the one comparison does not show"
+    shown = any(decision.low is not None for decision in every)
+    corrected = f" The intervals are corrected for {len(every)} comparisons." if len(every) > 1 and shown else ""
     return [
-        f"Found: {_listed(found)}.{corrected}"
-        if found
-        else f"Found: nothing; {of_all} a difference that is more than chance.",
-        f"Not decided: {_listed(left)}." if left else "Not decided: nothing.",
+        Finding(
+            f"Found: {_shown(len(found), len(every))} a difference that is more than chance.{corrected}", _listed(found)
+        ),
+        Finding(f"Not decided: {_counted(len(left), len(every))}.", _listed(_left(left, rules))),
     ]
+
+
+def _shown(found: int, every: int) -> str:
+    """How many of all comparisons show a difference."""
+    if every == 1:
+        return "the one comparison shows" if found else "nothing; the one comparison does not show"
+    return (
+        f"{found} of {every} comparisons {'shows' if found == 1 else 'show'}"
+        if found
+        else f"nothing; none of {every} comparisons shows"
+    )
+
+
+def _counted(left: int, every: int) -> str:
+    """How many of all comparisons are not decided."""
+    return "nothing" if not left else "the one comparison" if every == 1 else f"{left} of {every} comparisons"
 
 
 def _found(decision: Decision, rules: Rules) -> str:
@@ -126,7 +142,7 @@ def _asked(comparison: Comparison, rules: Rules) -> str:
     return asked(comparison, rules.scale, rules.label, comparison.analysis in rules.joined)
 
 
-def _listed(items: Sequence[str]) -> str:
+def _listed(items: Sequence[str]) -> list[str]:
     """The first items, and how many more there are."""
     more = len(items) - MOST
-    return "; ".join([*items[:MOST], *([f"and {more} more, which the report lists"] if more > 0 else [])])
+    return [*items[:MOST], *([f"and {more} more, which the report lists"] if more > 0 else [])]

@@ -28,6 +28,11 @@ def made(effects, section=SECTION, seed=1, scored=None, **more):
     return decisions, findings(decisions, rules), rules
 
 
+def listed(finding):
+    """The items as one text."""
+    return "\n".join(finding.items)
+
+
 def beyond(effect):
     return lambda lengths: np.where(lengths > 49, effect, 0.0)
 
@@ -44,12 +49,15 @@ def test_a_difference_on_longer_sentences_alone_is_found_there_alone():
         ("a", "c", "test, seen"): "undecided", ("a", "c", "test, longer"): "undecided",
         ("b", "c", "test, seen"): "undecided", ("b", "c", "test, longer"): "supported",
     }  # fmt: skip
-    assert found.count(" of B is higher than that of ") == 2  # whichever stands first
-    assert found.count("longer than any in its training") == 2
-    assert "of A is higher" not in found
-    assert (found.count("training (+"), found.count(" to +")) == (2, 2)
-    assert left.count("whether ") == 4
-    assert left.count("seeds would") == 4
+    assert ("2 of 6" in found.sentence, "4 of 6" in left.sentence) == (True, True)
+    assert (len(found.items), len(left.items)) == (2, 4)
+    for item in found.items:
+        assert " of B is higher than that of " in item  # whichever stands first
+        assert "longer than any in its training (+" in item
+        assert " to +" in item
+    for item in left.items:
+        assert item.startswith("whether ")
+        assert item.count("seeds would") == 1
 
 
 def test_intervals_are_corrected_for_all_pairs_and_classes():
@@ -74,8 +82,8 @@ def test_losses_are_compared_in_d1_beside_the_outputs():
     section = SECTION.model_copy(update={"likelihoods": ["test"]})
     decisions, (found, left), _ = made({"a": 0.0, "b": 0.0}, section, scored=scored)
     assert words(decisions)["a", "b", "test, D1"] == "supported"
-    assert found.count("A loses less than B") == 1
-    assert (found.count("nats"), left.count("whether ")) == (1, 2)
+    assert listed(found).count("A loses less than B") == 1
+    assert (listed(found).count("nats"), listed(left).count("whether ")) == (1, 2)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -83,16 +91,17 @@ def test_of_equal_systems_nothing_is_found(seeds):
     """One system under two names: the same distribution; and with one seed nothing is said at all."""
     decisions, (found, left), _ = made({"a": 0.0, "b": 0.0}, seeds=seeds)
     assert {*words(decisions).values()} == {"undecided"}
-    assert found.startswith("Found: nothing")
-    assert left.count("whether ") == 2
-    assert left.count("one seed says nothing of others") == (2 if seeds == 1 else 0)
+    assert (found.sentence.startswith("Found: nothing"), found.items) == (True, [])
+    assert listed(left).count("whether ") == 2
+    assert listed(left).count("one seed says nothing of others") == (2 if seeds == 1 else 0)
+    assert ("intervals are corrected" in found.sentence) == (seeds > 1)  # with one seed there are none
 
 
 def test_the_very_same_outputs_are_undecided():
     """One system under two names whose trainings are one training: no figure varies."""
     decisions, (found, _), _ = made({"a": 0.0, "b": 0.0}, over_seeds=0.0, over_sentences=0.0)
     assert {*words(decisions).values()} == {"undecided"}
-    assert found.startswith("Found: nothing")
+    assert found.sentence.startswith("Found: nothing")
 
 
 @pytest.mark.parametrize("effect", [0.0, 30.0])
@@ -103,9 +112,10 @@ def test_many_comparisons_are_cut_and_counted(effect):
     assert len(words(decisions)) == count
     of_word = [sum(word != "undecided" for word in words(decisions).values())]
     of_word.append(count - of_word[0])
-    for sentence, number in zip(sentences, of_word, strict=True):
-        assert sentence.count(" is higher than that of ") == min(number, MOST)
-        assert (f"and {number - MOST} more" in sentence) == (number > MOST)
+    for finding, number in zip(sentences, of_word, strict=True):
+        assert sum(" is higher than that of " in item for item in finding.items) == min(number, MOST)
+        assert len(finding.items) == min(number, MOST + 1)
+        assert (f"and {number - MOST} more" in listed(finding)) == (number > MOST)
     assert max(of_word) > MOST
 
 
@@ -114,10 +124,10 @@ def test_one_comparison_is_not_said_to_be_corrected(effect):
     alone = Recommend(analyses=["test"], lengths=["all"])
     _, (found, _), rules = made({"a": 0.0, "b": effect}, alone)
     assert rules.level == pytest.approx(0.95)
-    assert found.startswith("Found: nothing") == (not effect)
-    assert "corrected" not in found
-    assert "comparisons" not in found
-    assert ("corrected for 2 comparisons" in made({"a": 0.0, "b": effect})[1][0]) == bool(effect)
+    assert found.sentence.startswith("Found: nothing") == (not effect)
+    assert "corrected" not in found.sentence
+    assert "comparisons" not in found.sentence
+    assert "corrected for 2 comparisons" in made({"a": 0.0, "b": effect})[1][0].sentence
 
 
 def test_one_system_has_no_pair():
@@ -133,5 +143,6 @@ def test_comparisons_that_are_open_for_one_reason_stand_together():
     rules = corrected_rules(section, 3, Rules(resolve, "small", label=str.upper))
     decisions = compared(section, "abc", {"test": replace(evidence, outputs=outputs)}, rules)
     left = findings(decisions, rules)[1]
-    assert left.count("whether A and B, or A and C differ in ") == 1
-    assert left.count("whether ") == 1 + 2  # B and C, on both classes
+    assert "6 of 6" in left.sentence
+    assert listed(left).count("whether A and B, or A and C differ in ") == 1
+    assert listed(left).count("whether ") == len(left.items) == 1 + 2  # B and C, on both classes

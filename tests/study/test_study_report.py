@@ -19,7 +19,7 @@ from posnmt.study.figures import plates
 from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
 from posnmt.study.marks import signs
-from posnmt.study.measured import Measured, Recommendation, StudyResults
+from posnmt.study.measured import Finding, Measured, Recommendation, StudyResults
 from posnmt.study.page import facts, render
 from posnmt.study.plan import PlannedRun
 from posnmt.study.recipe import Text
@@ -229,15 +229,17 @@ def test_figures_have_their_numbers_and_say_what_is_not_drawn(study, report):
 
 def test_one_seed_has_intervals_and_no_spread(tmp_path):
     study = made_study(tmp_path / "study", seeds=1, failed=())
-    told = Recommendation("Take <this>.", ["It is better."], ["Found: <a>.", "Not decided: b."])
+    told = Recommendation(
+        "Take <this>.", ["It is better."], [Finding("Found: 1.", ["<a>"]), Finding("Not decided: nothing.", [])]
+    )
     with without_figures():
         render(replace(study, recommendation=told), tmp_path / "out")
     text = (tmp_path / "out/report.html").read_text()
     assert "±" not in text
     assert "Bands are 95 % intervals over sentences." in text
     assert "Take &lt;this&gt;." in text
-    assert "<p>Found: &lt;a&gt;.</p>" in text
-    assert "<p>Not decided: b.</p>" in text
+    assert '<p>Found: 1.</p>\n<ul class="findings">\n<li>&lt;a&gt;</li>\n</ul>\n<p>Not decided: nothing.</p>' in text
+    assert text.count("findings") == 1  # an empty list is none
     assert "It is better." in text
     with (tmp_path / "out/figures/figure-4a.csv").open(newline="") as stream:
         (first, *_) = csv.DictReader(stream)

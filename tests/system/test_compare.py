@@ -63,9 +63,11 @@ def test_a_comparison_goes_on_after_a_kill_and_ends_with_what_was_found(corpus, 
         os.kill(killed.pid, signal.SIGKILL)
     told, log = process(*words(corpus, out))
     assert f"started {finished}\n" not in log
-    found, left, *files = told.splitlines()
+    found, left, *rest = told.splitlines()
+    items, files = rest[:-3], rest[-3:]
     assert found.startswith("Found: nothing")  # one seed, and 8 updates
-    assert left.startswith("Not decided: whether ")
+    assert left == "Not decided: 3 of 3 comparisons."
+    assert all(item.startswith("- whether ") for item in items)
     assert files == [str(out / name) for name in ("report.html", "figures/figure-1a.pdf", "tables/table-1.csv")]
     assert all(os.path.getsize(name) for name in files)
     page = (out / "report.html").read_text(encoding="utf-8")
