@@ -13,8 +13,7 @@ from typing_extensions import TypedDict
 from posnmt.base.parallel.cores import available_cores
 from posnmt.run.defaults import evaluations
 from posnmt.study.calibrate import measure
-from posnmt.study.plan import TURNS
-from posnmt.study.speed import LINES, UPDATES
+from posnmt.study.speed import Turns
 from posnmt.study.workflow.executors import gpus
 
 SHARE = 0.85
@@ -53,25 +52,24 @@ class Pace:
         update: one update.
         evaluating: all of its evaluations on dev.
         testing: translating the test, and scoring its references.
-        timing: measuring its speeds in turn with the others.
+        line: translating one line of the test.
     """
 
     update: float
     evaluating: float
     testing: float
-    timing: float
+    line: float
 
     @classmethod
     def measured(cls, config: Mapping[str, Any], amounts: Amounts) -> Pace:
         """The pace of a configuration on this machine: see `posnmt.study.calibrate.measure`."""
         training, translating = (measure(config, trains=trains).seconds for trains in (True, False))
         update, forward = amounts.batch * training, FORWARD * training
-        lines = min(LINES, amounts.test_lines) * amounts.test_source / amounts.test_lines
         return cls(
             update,
             evaluations(None) * amounts.dev * forward,
             amounts.test_source * translating + SCORED * amounts.test_target * forward,
-            (TURNS + 1) * (UPDATES * update + lines * translating),
+            translating * amounts.test_source / amounts.test_lines,
         )
 
 
@@ -110,7 +108,8 @@ def estimate(paces: Sequence[Pace], seeds: int, updates: int, at_once: int) -> H
     """
     training = makespan([pace.evaluating + updates * pace.update for pace in paces] * seeds, at_once)
     testing = makespan([pace.testing for pace in paces] * seeds, at_once)
-    others = OTHERS + sum(pace.timing for pace in paces)
+    turns = Turns.beside(updates)
+    others = OTHERS + sum(turns.seconds(pace.update, pace.line) for pace in paces)
     return Hours(training=training / 3600, testing=testing / 3600, others=others / 3600, workers=at_once)
 
 

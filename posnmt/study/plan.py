@@ -8,7 +8,7 @@ recognised by their keys. Two kinds of steps are planned later, from what is fin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from posnmt.study.measures import SPEEDS
 from posnmt.study.parts import in_key, metrics_of, names_of
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.scorable import has_documents
+from posnmt.study.speed import Turns
 from posnmt.study.trainings import text_config, train_config
 from posnmt.study.workflow.graph import Step
 
@@ -28,8 +29,6 @@ FULL_TEXT = f"prepare/{WHOLE}"
 """The step that prepares the full training text where trainings use parts of it; no training may have its name."""
 SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
-TURNS = 9
-"""The number of turns of each system there."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,10 @@ def _speed(study_plan: Plan) -> None:
         search = next((study_plan.steps[step].settings for step in run.translations.values()), {})
         needs |= {f"run-{number}": run.train, f"prepared-{number}": study_plan.steps[run.train].needs["prepared"]}
         systems.append({"system": run.system, "training": run.training, **search})
-    study_plan.add(SPEED, "speed", {"systems": systems, "turns": TURNS}, needs=needs)
+    trained = [study_plan.steps[runs[variant].train].settings["config"]["train"].get("steps") for variant in variants]
+    turns = Turns.beside(None if None in trained else min(trained))
+    less = {name: count for name, count in asdict(turns).items() if count != getattr(Turns, name)}
+    study_plan.add(SPEED, "speed", {"systems": systems, "turns": Turns.turns, **less}, needs=needs)
 
 
 def _processes(setting: Setting) -> dict[str, int]:

@@ -9,6 +9,7 @@ the model anew into another place in memory, which alone changes the speed by so
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from posnmt.base.files import load_json
 from posnmt.study.measures import SPEEDS
 
 RESULTS = "speeds.json"
-UPDATES, LINES = 5, 200
-"""Of one turn: updates, and lines that are translated, evenly spread over the test text."""
+SHARE = 0.1
+"""Of the updates of a training: those of all turns together are at most so many."""
+FEWEST_TURNS, FEWEST_LINES = 2, 50
 
 Variant = tuple[str, str]
 Speeds = dict[str, list[float]]
@@ -37,6 +39,39 @@ class SystemSpeeds(TypedDict):
     training: str
     training_speed: list[PositiveFloat]
     decoding_speed: list[PositiveFloat]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How much is measured.
+
+    Attributes:
+        turns: that count, of each system; one more is made first.
+        updates: of one turn.
+        lines: that are translated in one turn, evenly spread over the test text.
+    """
+
+    turns: int = 9
+    updates: int = 5
+    lines: int = 200
+
+    @classmethod
+    def beside(cls, steps: int | None) -> Turns:
+        """As much as is in proportion to a training, so that a small study is not all measurement of speeds.
+
+        Args:
+            steps: updates of the shortest training; None: not known, and everything is measured.
+        """
+        full = cls()
+        most = math.inf if steps is None else SHARE * steps
+        part = min(1.0, most / ((full.turns + 1) * full.updates))
+        turns = max(FEWEST_TURNS, math.floor(part * (full.turns + 1)) - 1)
+        updates = max(1, math.floor(min(full.updates, most / (turns + 1))))
+        return cls(turns, updates, max(FEWEST_LINES, math.floor(part * full.lines)))
+
+    def seconds(self, update: float, line: float) -> float:
+        """The time of a system, by that of an update and of a line."""
+        return (self.turns + 1) * (self.updates * update + self.lines * line)
 
 
 @dataclass(frozen=True)
@@ -55,33 +90,33 @@ class TimedSystem:
 
 
 def in_turn(
-    systems: Sequence[TimedSystem], lines: Sequence[str], turns: int, say: Callable[[str], None]
+    systems: Sequence[TimedSystem], lines: Sequence[str], turns: Turns, say: Callable[[str], None]
 ) -> list[Speeds]:
     """Measure all systems in turn; the first turn, which allocates memory and chooses kernels, is not counted.
 
     Args:
         systems: the systems.
         lines: the test text.
-        turns: number of turns that count.
+        turns: how many, and what each has.
         say: called before each turn.
 
     Returns:
         For each system the speeds of every turn.
     """
-    count = min(LINES, len(lines))
+    count = min(turns.lines, len(lines))
     chosen = [lines[place * len(lines) // count] for place in range(count)]
     speeds: list[Speeds] = [{name: [] for name in SPEEDS} for _ in systems]
-    for turn in range(turns + 1):
-        say(f"turn {turn} of {turns}")
+    for turn in range(turns.turns + 1):
+        say(f"turn {turn} of {turns.turns}")
         for system, own in zip(systems, speeds, strict=True):
-            training, decoding = _training(system, turn), _decoding(system, chosen)
+            training, decoding = _training(system, turn, turns.updates), _decoding(system, chosen)
             if turn:
                 own["training_speed"].append(training)
                 own["decoding_speed"].append(decoding)
     return speeds
 
 
-def _training(system: TimedSystem, turn: int) -> float:
+def _training(system: TimedSystem, turn: int, updates: int) -> float:
     """Source tokens a second of a few updates; batches differ by turn, not between systems of the same corpus."""
     from posnmt.data.store import Store
     from posnmt.run.run import Run
@@ -91,11 +126,11 @@ def _training(system: TimedSystem, turn: int) -> float:
 
     config = Run.open(system.run).config
     t = build(config, Store.open(system.store), make_fabric(config.train))
-    batches, _ = t.plan.take(t.progress.cursor, (turn + 1) * UPDATES * t.batches)
-    batches = batches[turn * UPDATES * t.batches :]
+    batches, _ = t.plan.take(t.progress.cursor, (turn + 1) * updates * t.batches)
+    batches = batches[turn * updates * t.batches :]
     synchronise(t.fabric.device)
     began = time.perf_counter()
-    for number in range(UPDATES):
+    for number in range(updates):
         t.progress.step += 1
         update(t, 0.0, batches[number * t.batches : (number + 1) * t.batches])
     synchronise(t.fabric.device)

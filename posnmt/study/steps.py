@@ -324,7 +324,7 @@ def translate(context: Context) -> None:
 
 def speed(context: Context) -> None:
     """Measure training and decoding of several systems in turn."""
-    from posnmt.study.speed import RESULTS, TimedSystem, in_turn
+    from posnmt.study.speed import RESULTS, TimedSystem, Turns, in_turn
 
     systems = [
         TimedSystem(
@@ -335,7 +335,8 @@ def speed(context: Context) -> None:
         for number, each in enumerate(context.settings["systems"])
     ]
     lines = (context.inputs["test"] / "source").read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    speeds = in_turn(systems, lines, context.settings["turns"], context.say)
+    turns = Turns(**{name: count for name, count in context.settings.items() if name != "systems"})
+    speeds = in_turn(systems, lines, turns, context.say)
     measured = [
         {"system": each["system"], "training": each["training"], **measured_speeds}
         for each, measured_speeds in zip(context.settings["systems"], speeds, strict=True)

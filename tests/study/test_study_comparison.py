@@ -22,7 +22,7 @@ from posnmt.study.plan import plan
 from posnmt.study.trainings import train_config
 
 TINY = ("model.size=tiny", "subword.vocabulary=300", "decode.beam=1", "train.batch=256")
-PACE = hours.Pace(update=1.0, evaluating=5.0, testing=20.0, timing=10.0)
+PACE = hours.Pace(update=1.0, evaluating=5.0, testing=20.0, line=0.005)
 
 
 def unheard(message):

@@ -24,6 +24,7 @@ from posnmt.study import study
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.recipe import Analysis, Measured, Recipe, Rest, Scale, Test
+from posnmt.study.speed import Turns
 from posnmt.study.study import REQUEST, load_plan, save_request
 from posnmt.study.trainings import train_config, with_distance
 from posnmt.study.workflow.graph import Graph
@@ -198,6 +199,21 @@ def test_speeds_that_claims_compare_are_measured_in_one_step(tmp_path: Path) -> 
     [alone] = plan(recipe, "smoke", None).steps["speed/in-turn"].settings["systems"]
     assert alone["system"] == "transformer"
     assert "speed/in-turn" not in plan(load(written(tmp_path, SMALL)), "smoke", None).steps
+
+
+@pytest.mark.parametrize(
+    ("train", "steps"), [(("steps=100",), 100), (("steps=5000",), 5000), (("steps=null", "epochs=1"), None)]
+)
+def test_speeds_are_measured_in_proportion_to_the_shortest_training(
+    tmp_path: Path, train: tuple[str, ...], steps: int | None
+) -> None:
+    """The step of a training of usual length has no more in its key than before."""
+    tree = {**SMALL, "recommend": {"analyses": ["test"], "measure": "chrf"}}
+    recipe = load(written(tmp_path, tree), [f"scales.smoke.config.train.{setting}" for setting in train])
+    settings = plan(recipe, "smoke", None).steps["speed/in-turn"].settings
+    counts = {name: value for name, value in settings.items() if name != "systems"}
+    assert Turns(**counts) == Turns.beside(steps)
+    assert (counts.keys() == {"turns"}) == (steps != 100)
 
 
 def test_speeds_are_measured_on_a_test_that_the_scale_has(tmp_path: Path) -> None:

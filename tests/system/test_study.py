@@ -152,7 +152,7 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     [speeds] = [json.loads(path.read_text()) for path in killed.out.glob("steps/speed/*/speeds.json")]
     assert [(each["system"], each["training"]) for each in speeds] == [("transformer", "reordered")]
     for name in ("training_speed", "decoding_speed"):
-        assert len(speeds[0][name]) == 9
+        assert len(speeds[0][name]) == 2  # in proportion to so short a training
         assert min(speeds[0][name]) > 0
     assert "Below the floor: transformer has" in page
     status, _ = process("study", "status", "--out", killed.out)
