@@ -214,7 +214,7 @@ def run(kept: Kept, out: Path, say: Say) -> runner.Summary:
 
 
 def outcome(out: Path) -> Iterator[str]:
-    """What was found, what was not, and the files of the report, its first figure and its first table.
+    """What was found, what was not, when it was registered, and the files of report, first figure and first table.
 
     Raises:
         UserError: no analysis is finished.
@@ -224,6 +224,7 @@ def outcome(out: Path) -> Iterator[str]:
         for finding in recommendation.findings or [Finding(recommendation.sentence, recommendation.evidence)]:
             yield finding.sentence
             yield from (f"- {item}" for item in finding.items)
+        yield f"Registered: {results.registration.sentence}."
     for pattern in ("report.html", "figures/figure-1*.pdf", "tables/table-1.csv"):
         yield from map(str, sorted(out.glob(pattern))[:1])
 

@@ -166,7 +166,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
         ("Longest pair in training, in subwords", _longest(results)),
         ("Updates", _spread(run["updates"] for run in results.runs)),
         ("Processors", _processors(run.get("processor") for run in results.trainings)),
-        ("Registered", results.registration.sentence if results.verdicts else ""),
+        ("Registered", results.registration.sentence if results.verdicts or results.recommendation else ""),
         ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
     ]
     return [(term, text) for term, text in listed if text]

@@ -6,14 +6,14 @@ Intervals are corrected for the number of comparisons (Bonferroni): together the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from posnmt.study.claims import Claim, Comparison
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Finding
-from posnmt.study.measures import LOSS, measure, words
+from posnmt.study.measures import words
 from posnmt.study.recipe import Recommend
 from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 from posnmt.study.wording import asked, in_figures
@@ -27,7 +27,7 @@ Decisions = dict[Pair, dict[str, Decision]]
 
 def corrected_rules(section: Recommend, systems: int, rules: Rules) -> Rules:
     """Rules with the level of intervals that all comparisons of so many systems need."""
-    count = systems * (systems - 1) // 2 * len(list(_places(section)))
+    count = math.comb(systems, 2) * len(section.comparisons("", ""))
     return replace(rules, level=1 - (1 - LEVEL) / max(1, count))
 
 
@@ -41,29 +41,12 @@ def compared(section: Recommend, systems: Sequence[str], evidence: Mapping[str, 
         rules: with the level of `corrected_rules`.
     """
     return {
-        pair: {name: _better(place, *pair, evidence, rules) for name, place in _places(section)}
+        pair: {
+            name: decide(Claim(claim="pair", says="one is better", test=comparison), evidence, rules).primary
+            for name, comparison in section.comparisons(*pair).items()
+        }
         for pair in itertools.combinations(systems, 2)
     }
-
-
-def _places(section: Recommend) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name -> what is compared there: a measure on sentences of some lengths, or the loss in D1."""
-    for analysis, lengths in itertools.product(section.analyses, section.lengths):
-        name = analysis if section.lengths == ["all"] else f"{analysis}, {lengths}"
-        yield name, {"analysis": analysis, "measure": section.measure, "lengths": lengths}
-    for likelihood in section.likelihoods:
-        yield f"{likelihood}, D1", {"analysis": likelihood, "measure": LOSS, "class": "D1", "lengths": "all"}
-
-
-def _better(
-    place: Mapping[str, Any], system: str, other: str, evidence: Mapping[str, Evidence], rules: Rules
-) -> Decision:
-    """The decision whether a system is better than another one."""
-    lower = measure(place["measure"]).higher is False
-    what = {key: value for key, value in place.items() if key != "lengths"}
-    sides = {side: {"system": name, "lengths": place["lengths"]} for side, name in (("of", system), ("than", other))}
-    comparison = Comparison.model_validate({**what, **sides, "is": "lower" if lower else "higher"})
-    return decide(Claim(claim="pair", says="one is better", test=comparison), evidence, rules).primary
 
 
 def findings(decisions: Decisions, rules: Rules) -> list[Finding]:

@@ -8,6 +8,7 @@ These have names: corpora, systems, trainings (how the training text is made), t
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
@@ -21,9 +22,9 @@ from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
 from posnmt.evaluation.analyse.measures import COMPLETENESS
 from posnmt.metrics.registry import DEFAULT_METRICS
-from posnmt.study.claims import Claim, Lengths, Scale
+from posnmt.study.claims import Claim, Comparison, Lengths, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
-from posnmt.study.measures import MetricName
+from posnmt.study.measures import LOSS, MetricName, measure
 from posnmt.study.resources import ByKind, Positive
 from posnmt.study.sweep import Seeds, Sweep
 
@@ -321,6 +322,23 @@ class Recommend(Section):
         description="classes of sentences: all, seen, longer, shorter; by source length in training",
     )
     likelihoods: list[str] = Field([], description="where losses are compared, too; they recommend nothing")
+
+    def comparisons(self, system: str, other: str) -> dict[str, Comparison]:
+        """Name of a place -> the comparison whether a system is better there than another one."""
+        places: dict[str, dict[str, Any]] = {}
+        for analysis, lengths in itertools.product(self.analyses, self.lengths):
+            name = analysis if self.lengths == ["all"] else f"{analysis}, {lengths}"
+            places[name] = {"analysis": analysis, "measure": self.measure, "lengths": lengths}
+        for likelihood in self.likelihoods:
+            places[f"{likelihood}, D1"] = {"analysis": likelihood, "measure": LOSS, "class": "D1", "lengths": "all"}
+        return {name: _better(system, other, **place) for name, place in places.items()}
+
+
+def _better(system: str, other: str, lengths: Lengths, **what: Any) -> Comparison:
+    """The comparison whether a system is better than another one on sentences of some lengths."""
+    lower = measure(what["measure"]).higher is False
+    sides = {side: {"system": name, "lengths": lengths} for side, name in (("of", system), ("than", other))}
+    return Comparison.model_validate({**what, **sides, "is": "lower" if lower else "higher"})
 
 
 class Recipe(Section):

@@ -1,17 +1,19 @@
 """What a study registers before its first training, and what was changed afterwards.
 
 Before anything is trained, study.json gets an entry with the claims (their comparisons, margins and expected effects),
-the systems with their numbers of seeds, the version of the analysis, the time, and the SHA-256 of all this as canonical
-JSON (sorted keys, no blanks). A later run with another content adds an entry that says how many trainings had begun,
-and the report shows the differences beside each verdict. Titles, wording, notes, tables and figures are not registered.
-Comparisons may be added beside a test; those that were added after the first training are marked as not registered.
+the comparisons of every two systems that a recommendation rests on, the systems with their numbers of seeds, the
+version of the analysis, the time, and the SHA-256 of all this as canonical JSON (sorted keys, no blanks). A later run
+with another content adds an entry that says how many trainings had begun, and the report shows the differences beside
+each verdict. Titles, wording, notes, tables and figures are not registered. Comparisons may be added beside a test;
+those that were added after the first training are marked as not registered.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +37,8 @@ FILE = "registered.json"
 """The file of a published copy with its entries."""
 ANALYSIS = 1
 """The version of the analysis: of tests, corrections and their power."""
+PAIR = "the comparison "
+"""What the description of a change begins with that concerns two systems and no claim."""
 STOPPING = "as many seeds as are registered, none added after a look at results"
 
 
@@ -117,6 +121,7 @@ class Content(TypedDict):
         exclusions: what cannot be decided: the floor, systems that need not reach it, and the fewest sentences.
         seeds: of each system and training, which are also those of the blocks.
         stopping: when no more seeds are added.
+        pairs: the comparisons of every two systems, by their descriptions; none without a section `recommend`.
     """
 
     analysis: int
@@ -124,6 +129,7 @@ class Content(TypedDict):
     exclusions: dict[str, Any]
     seeds: dict[str, int]
     stopping: str
+    pairs: NotRequired[dict[str, RegisteredComparison]]
 
 
 class Entry(TypedDict):
@@ -213,17 +219,18 @@ class History:
         return [
             change.sentence
             for change in self.changes
-            if (change.claim == str(claim.claim) if change.claim else change.what in own or not _of_a_system(change))
+            if (change.claim == str(claim.claim) if change.claim else change.what in own or _of_all_claims(change))
         ]
 
     def of_others(self, recipe: Recipe) -> list[str]:
-        """A sentence for each change that concerns no claim of the recipe: of removed claims and of other systems."""
+        """A sentence for each change that concerns no claim of the recipe: removed claims, other systems, pairs."""
         there = {str(claim.claim) for claim in recipe.claims}
         named = {f"seeds of {_name(recipe.variant(text))}" for claim in recipe.claims for text in claim.variants()}
         return [
             f"claim {change.claim}, {change.sentence}" if change.claim else change.sentence
             for change in self.changes
-            if (change.claim not in there if change.claim else _of_a_system(change) and change.what not in named)
+            if (change.claim not in there if change.claim else change.what not in named)
+            and not (there and _of_all_claims(change))
         ]
 
     def has(self, claim: Claim, comparison: Comparison, recipe: Recipe, scale: Scale) -> bool:
@@ -237,7 +244,7 @@ class History:
 
 def content(recipe: Recipe, scale: Scale) -> Content:
     """What a study registers."""
-    return {
+    registered: Content = {
         "analysis": ANALYSIS,
         "claims": {str(claim.claim): _claim(claim, recipe, scale) for claim in recipe.claims_at(scale)},
         "exclusions": {
@@ -248,6 +255,16 @@ def content(recipe: Recipe, scale: Scale) -> Content:
         "seeds": {_name(variant): recipe.seeds(variant, scale) for variant in recipe.variants(scale)},
         "stopping": STOPPING,
     }
+    if recipe.recommend is not None:
+        training = next(iter(recipe.trainings))
+        systems = [system for system, trained in recipe.variants(scale) if trained == training]
+        asked = [
+            _comparison(comparison, recipe, scale)
+            for pair in itertools.combinations(systems, 2)
+            for comparison in recipe.recommend.comparisons(*pair).values()
+        ]
+        registered["pairs"] = {_described(each): each for each in asked}
+    return registered
 
 
 def digest(registered: Content) -> str:
@@ -411,13 +428,24 @@ def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
             if comparison not in kept:
                 yield Change(name, count, f"the comparison {_described(comparison)}", "registered", None)
     first, second = (
-        {key: value for key, value in each.items() if key not in ("claims", "seeds")} for each in (before, after)
+        {key: value for key, value in each.items() if key not in ("claims", "seeds", "pairs")}
+        for each in (before, after)
     )
     yield from _differences("", count, first, second)
+    yield from _of_pairs(before.get("pairs", {}), after.get("pairs", {}), count)
     for name in {**before["seeds"], **after["seeds"]}:
         had, has = (each["seeds"].get(name) for each in (before, after))
         if had != has:
             yield Change("", count, f"seeds of {name}", had, has)
+
+
+def _of_pairs(before: Mapping[str, Any], after: Mapping[str, Any], count: int) -> Iterator[Change]:
+    """The differences between the comparisons of every two systems."""
+    for name in {**before, **after}:
+        if name in before and name in after:
+            yield from _differences("", count, before[name], after[name], PAIR + name)
+        else:
+            yield Change("", count, PAIR + name, *(("registered", None) if name in before else (None, "added")))
 
 
 def _differences(claim: str, count: int, before: Any, after: Any, above: str = "") -> Iterator[Change]:
@@ -444,9 +472,9 @@ def _side(figures: RegisteredFigures) -> str:
     return f"{figures['system']}{minus}{where}" + (f" swapped {figures['share']:g}" if figures["share"] else "")
 
 
-def _of_a_system(change: Change) -> bool:
-    """Whether a change concerns the seeds of one system."""
-    return change.what.startswith("seeds of ")
+def _of_all_claims(change: Change) -> bool:
+    """Whether a change concerns every claim, and not the seeds of a system or the comparison of a pair."""
+    return not change.claim and not change.what.startswith(("seeds of ", PAIR))
 
 
 def _name(variant: tuple[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ OTHER: Claim = {"claim": 2, "says": "It is as good", "test": {**TEST, "is": "equ
 
 
 def planned(folder: Path, *claims: Claim, **changes: Any) -> Plan:
-    return plan(load(written(folder, {**SMALL, "claims": list(claims or (CLAIM, OTHER)), **changes})), "smoke", None)
+    return plan(load(written(folder, {**SMALL, "claims": [*(claims or (CLAIM, OTHER))], **changes})), "smoke", None)
 
 
 def test_of(**changes: Any) -> Claim:
@@ -222,6 +223,47 @@ def test_the_floor_concerns_all_claims(out: Path, tmp_path: Path) -> None:
     after = planned(tmp_path, scales=scales)
     asked(after, out)
     assert shown(after, out) == {name: ["changed after 1 training: exclusions.floor 10.0 → 20.0"] for name in "12"}
+
+
+RECOMMEND = {"analyses": ["test"], "lengths": ["seen", "longer"], "measure": "chrf"}
+
+
+def test_every_two_systems_are_registered_where_a_recommendation_compares_them(out: Path, tmp_path: Path) -> None:
+    systems = {**SMALL["systems"], "rope": {"system": "rope"}}
+    [runs] = SMALL["runs"]
+    more = {"systems": systems, "runs": [{**runs, "systems": [*systems]}], "claims": []}
+    study_plan = planned(tmp_path, recommend=RECOMMEND, **more)
+    asked(study_plan, out)
+    [entry] = read(out)
+    pairs = [
+        (each["of"]["system"], each["than"]["system"], each["of"]["lengths"], each["measure"], each["is"])  # type: ignore[index]
+        for each in entry["content"]["pairs"].values()
+    ]
+    assert sorted(pairs) == sorted(
+        (one, other, lengths, "chrf", "higher")
+        for one, other in itertools.combinations(systems, 2)
+        for lengths in ("seen", "longer")
+    )
+    assert "pairs" not in content(planned(tmp_path).recipe, "smoke")  # without a recommendation it is as it was
+
+
+@pytest.mark.parametrize("claims", [[], [CLAIM, OTHER]])
+def test_pairs_that_change_after_a_training_are_shown_once(claims: list[Claim], out: Path, tmp_path: Path) -> None:
+    """Whether or not the recipe has claims, and at none of them."""
+    before, after = (
+        planned(tmp_path, claims=claims, recommend={**RECOMMEND, "lengths": lengths})
+        for lengths in (["seen", "longer"], ["seen", "all"])
+    )
+    asked(before, out)
+    begin(before, out)
+    assert len(asked(after, out)) == 2
+    changed = "changed after 1 training: the comparison"
+    assert shown(after, out) == {
+        "": [
+            f"{changed} transformer at longer higher relative at longer (chrf, test) registered → none",
+            f"{changed} transformer higher relative (chrf, test) none → added",
+        ]
+    }
 
 
 def test_every_change_stays_shown(out: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`posnmt compare` as people run it: a whole small comparison that is killed and goes on."""
 
+import json
 import os
 import signal
 import subprocess
@@ -64,13 +65,21 @@ def test_a_comparison_goes_on_after_a_kill_and_ends_with_what_was_found(corpus, 
     told, log = process(*words(corpus, out))
     assert f"started {finished}\n" not in log
     found, left, *rest = told.splitlines()
-    items, files = rest[:-3], rest[-3:]
+    *items, registered, page, figure, table = rest
+    files = [page, figure, table]
     assert found.startswith("Found: nothing")  # one seed, and 8 updates
     assert left == "Not decided: 3 of 3 comparisons."
     assert all(item.startswith("- whether ") for item in items)
     assert files == [str(out / name) for name in ("report.html", "figures/figure-1a.pdf", "tables/table-1.csv")]
     assert all(os.path.getsize(name) for name in files)
+    [entry] = json.loads((out / "study.json").read_text(encoding="utf-8"))["registered"]
+    assert (entry["trainings"], len(entry["content"]["pairs"])) == (0, 3)
+    assert registered.startswith("Registered: before the first training (")
+    assert entry["sha256"][:16] in registered
     page = (out / "report.html").read_text(encoding="utf-8")
+    assert (
+        page.count(registered.removeprefix("Registered: ").removesuffix(".")) == 2
+    )  # of the facts, and of the reasons
     assert page.count("<p>Found: ") == page.count("<p>Not decided: ") == 1
     # what stands in the recipe now is what counts
     recipe = out / RECIPE
