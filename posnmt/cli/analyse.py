@@ -239,7 +239,8 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
 @option(
     "--baseline",
     metavar="NAME",
-    help="system that the verdict compares the others with by length; default: the best",
+    help="system that the others are compared with; default: the best in the verdict on length, the first in tables and"
+    " differences",
     heading="Statistics",
     common=False,
 )

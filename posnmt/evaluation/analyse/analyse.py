@@ -180,7 +180,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
                 for metric, each in read.elsewhere.items()
             },
             "bleu_tokenizer": units.bleu_tokenizer, "target_language": settings.target_language,
-            "reasons": units.reasons,
+            "reasons": units.reasons, "baseline": settings.baseline,
             "interval": LEVEL, "drawn": _drawn(read, settings), **asdict(resampling),
         },
         "inputs": read.inputs,

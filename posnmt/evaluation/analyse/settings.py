@@ -44,7 +44,8 @@ class Settings:
             default: the reference.
         documents: file with the document id of each line (the text before the first blank); resampling then draws whole
             documents.
-        baseline: name of the system that the verdict compares the others with by length; default: the best one.
+        baseline: name of the system that the others are compared with; default: the best one in the verdict on length,
+            and the first one in tables and differences.
         lower_is_better: metrics of other programs of which lower scores are better.
         resampling: of intervals and significance tests.
         metric_batch: number of sentences that a neural metric scores together.

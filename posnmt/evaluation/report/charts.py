@@ -304,6 +304,12 @@ def lines_of(results: dict[str, Any]) -> list[Line]:
     return [Line(name, number, outputs) for number, (name, outputs) in enumerate(systems_of(names, groups).items())]
 
 
+def baseline_of(results: dict[str, Any]) -> Line:
+    """The system that tables, marks and differences compare the others with: the one asked for, or the first."""
+    lines = lines_of(results)
+    return next((line for line in lines if line.name == results["settings"].get("baseline")), lines[0])
+
+
 def charts(results: dict[str, Any], of: Sequence[Line] | None = None) -> dict[str, list[Chart]]:
     """All charts of an analysis by section of the page: `difference`, `length`, `distribution`, `position`, `swap`.
 
@@ -324,16 +330,19 @@ def charts(results: dict[str, Any], of: Sequence[Line] | None = None) -> dict[st
 
 
 def difference_chart(results: dict[str, Any], measure: str) -> Chart:
-    """The differences of all other systems from the first one, overall and over the bins of source length."""
-    baseline, *others = lines_of(results)
+    """The differences of all other systems from the baseline, overall and over the bins of source length."""
+    baseline = baseline_of(results)
     pairs = {(pair["system"], pair["other"]): pair for pair in results["differences"]}
     presentation = difference_of(measure, results)
     panels = []
-    for line in others:
-        pair = pairs[baseline.name, line.name]
+    for line in lines_of(results):
+        if line == baseline:
+            continue
+        sign = 1 if (line.name, baseline.name) in pairs else -1  # each pair stands once
+        pair = pairs[(line.name, baseline.name)[::sign]]
         figures = [each[measure] for each in [pair["overall"], *pair["bins"]]]
-        values = [None if each is None else -each[0] for each in figures]
-        ends = [None if each is None else (-each[2], -each[1]) for each in figures]
+        values = [None if each is None else sign * each[0] for each in figures]
+        ends = [None if each is None else (sign * each[1], sign * each[2])[::sign] for each in figures]
         panels.append(Panel(presentation, [Curve(line.name, line.number, values, ends)], line.name))
     chart = length_chart(results, lines_of(results), measure)
     assert chart.counts is not None

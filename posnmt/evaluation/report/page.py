@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
-from posnmt.evaluation.report.charts import Chart, lines_of
+from posnmt.evaluation.report.charts import Chart, baseline_of, lines_of
 from posnmt.evaluation.report.completeness import Shown
 from posnmt.evaluation.report.embed import (
     SCRIPTS,
@@ -78,7 +78,7 @@ def render(
         overall=overall(results),
         each_seed=each_seed(results) if results["seeds"] else None,
         ranked=ranked(results),
-        baseline=lines[0],
+        baseline=baseline_of(results),
         tested=significance_sheets(results),
         tests=TESTS,
         explained=explained(results),

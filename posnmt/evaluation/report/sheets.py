@@ -10,7 +10,7 @@ from typing import Any
 
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.seeds import spread
-from posnmt.evaluation.report.charts import Chart, Line, lines_of
+from posnmt.evaluation.report.charts import Chart, Line, baseline_of, lines_of
 from posnmt.evaluation.report.completeness import omitted_sentences
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, with_best
 from posnmt.evaluation.report.measures import higher_is_better, measures_of, metrics_of, presentations
@@ -47,8 +47,8 @@ def ranked(results: dict[str, Any]) -> list[Line]:
 
 
 def overall(results: dict[str, Any]) -> Sheet:
-    """A row for each system, the best first, with intervals or the spread over seeds, and marks against the first."""
-    baseline, measures = lines_of(results)[0], measures_of(results)
+    """A row for each system, the best first, with intervals or the spread over seeds, and marks by the baseline."""
+    baseline, measures = baseline_of(results), measures_of(results)
     lines, scores, names = ranked(results), [], []
     for line in lines:
         cells = []

@@ -10,7 +10,7 @@ from typing import Any
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES, few
 from posnmt.evaluation.analyse.seeds import spread
-from posnmt.evaluation.report.charts import Chart, Line, Panel, curve_through, lines_of
+from posnmt.evaluation.report.charts import Chart, Line, Panel, baseline_of, curve_through, lines_of
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, with_best
 from posnmt.metrics.measure import Measure
 
@@ -29,8 +29,8 @@ TITLES = {
 
 
 def words_sheet(results: dict[str, Any]) -> Sheet:
-    """A table for each kind of buckets and each measure, with marks against the first system."""
-    of_words, (baseline, *others) = results["words"], lines_of(results)
+    """A table for each kind of buckets and each measure, with marks against the baseline."""
+    of_words, baseline = results["words"], baseline_of(results)
     grids = [
         _grid(results, kind, measure, title.format(frequencies_of(results)))
         for (kind, measure), title in TITLES.items()
@@ -38,7 +38,7 @@ def words_sheet(results: dict[str, Any]) -> Sheet:
     legend = []
     if results["settings"]["samples"]:
         legend.append("Below each figure its 95 % interval; of several seeds, the lowest and the highest.")
-    if of_words["part"]["differences"] and others:
+    if of_words["part"]["differences"]:
         legend.append(
             f"> and <: better and worse than {isolated(baseline.name)}; the 95 % interval of the difference excludes 0."
             " This is not corrected for the number of columns."
@@ -117,10 +117,12 @@ def _cell(results: dict[str, Any], kind: str, measure: str, line: Line, place: i
 
 
 def _marks(results: dict[str, Any], kind: str, measure: str) -> Iterator[tuple[tuple[str, int], str]]:
-    """(system, bucket) → `>` or `<`, where it differs from the first system."""
-    baseline = lines_of(results)[0].name
+    """(system, bucket) → `>` or `<`, where it differs from the baseline."""
+    baseline = baseline_of(results).name
     for pair in results["words"][kind]["differences"] or []:
-        if pair["system"] == baseline:
-            for place, figures in enumerate(pair[measure]):
-                if figures is not None and (figures[1] > 0 or figures[2] < 0):
-                    yield (pair["other"], place), "<" if figures[1] > 0 else ">"
+        if baseline not in (pair["system"], pair["other"]):
+            continue
+        name, better, worse = (pair["other"], "<", ">") if pair["system"] == baseline else (pair["system"], ">", "<")
+        for place, figures in enumerate(pair[measure]):
+            if figures is not None and (figures[1] > 0 or figures[2] < 0):
+                yield (name, place), better if figures[1] > 0 else worse
