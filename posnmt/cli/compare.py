@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from posnmt.study.comparison import Plan
 
 PATH = click.Path(path_type=Path)
+PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a subword", "of loss by position (D1)"))
+"""Units of what is compared, and where, in the order of the plan."""
 
 
 @click.command(cls=Command, heading="Compare", context_settings=COMMAND)
@@ -154,6 +156,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "model", f"{model}, batches of {plan['batch']:,} subwords"
     yield "trainings", f"{len(plan['systems']) * plan['seeds']}: {', '.join(plan['systems'])}, {plan['seeds']} of each"
     yield "updates", f"{plan['updates']:,} of each training, about {plan['passes']:.2g} passes"
+    yield "could find", _finds(plan)
     parts = {name: duration(3600 * plan["hours"][name]) for name in ("training", "testing", "others")}  # type: ignore[literal-required]
     limit = "" if plan["limit"] is None else f" of {plan['limit']:g} hours"
     at_once = f"{plan['hours']['workers']} trainings at a time"
@@ -164,3 +167,15 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
             f"training {parts['training']}, testing {parts['testing']}, the rest {parts['others']}"
         ),
     )
+
+
+def _finds(plan: Plan) -> str:
+    """What difference the comparison could find."""
+    sizes = [
+        f"{f'about {size:.2g} {unit}' if size else 'nothing'} {where}"
+        for (unit, where), size in zip(PLACES, plan["finds"].values(), strict=True)
+    ]
+    found = f"{', '.join(sizes)}, each in 4 of 5 such comparisons"
+    if plan["seeds"] != plan["found_by"]:
+        found = f"nothing, since one seed says nothing of others; with --seeds {plan['found_by']}: {found}"
+    return f"{found} (an estimate: figures may vary more here than in our studies of captions and short sentences)"

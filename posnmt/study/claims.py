@@ -17,6 +17,8 @@ TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 ta
 """Classes of subwords of references by their places, and designs: differences of two classes (docs/likelihood.md)."""
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
+CHRF_EXPECTED = {"spread": 3.0, "interaction": 8.0, "deviation": 0.15}
+"""The same in chrF, and what a seed does to single sentences (docs/verdicts.md)."""
 LOSS_MARGIN = 0.02
 """Of equality, in nats a subword."""
 LOSS_EXPECTED = {"spread": 0.43, "interaction": 0.0, "deviation": 0.02}

@@ -9,11 +9,12 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from typing_extensions import TypedDict
 
@@ -24,8 +25,9 @@ from posnmt.config.schema import Config
 from posnmt.config.systems import named
 from posnmt.config.yaml import merge, override, written_yaml
 from posnmt.data.survey import language_of
+from posnmt.evaluation.analyse.zones import effective_number
 from posnmt.run import defaults
-from posnmt.study import hours, study
+from posnmt.study import foreseen, hours, study
 from posnmt.study.compared_texts import Corpora, Texts, make
 from posnmt.study.held_out import BLOCK, read
 from posnmt.study.load import load, shipped
@@ -124,6 +126,9 @@ class Plan(TypedDict):
         vocabulary, width, dropout, batch: of the models and their training.
         systems, seeds: that are trained.
         updates, passes: of each training.
+        finds, found_by: place of a comparison -> the smallest difference that could be found there, as estimated by
+            `posnmt.study.foreseen`, and the number of seeds that this holds for: those of the plan, or those of a
+            request that names none if the plan has one seed, which says nothing of others.
         hours, limit: estimated (`posnmt.study.hours.Hours`) and asked for.
     """
 
@@ -150,6 +155,8 @@ class Plan(TypedDict):
     seeds: int
     updates: int
     passes: float
+    finds: dict[str, float | None]
+    found_by: int
     hours: hours.Hours
     limit: float | None
 
@@ -276,7 +283,11 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
     most = max(1, round(defaults.passes(len(texts.lengths)) * of_pass))
     updates, needed = _updates(request, config.train.steps, paces, most)
     schedule = defaults.for_budget(settings, config.train, updates, defaults.evaluations(None))
-    tree = _recipe(request, settings, texts, {**chosen, "train.steps": updates, **schedule})
+    decided = {**chosen, "train.steps": updates, **schedule}
+    tree = _recipe(request, settings, texts, decided)
+    found_by = request.seeds if request.seeds > 1 else Request.seeds
+    of_seeds = _recipe(replace(request, seeds=found_by), settings, texts, decided)
+    finds = foreseen.differences(_loaded(of_seeds), SCALE, _samples(texts))
     left = texts.left_out
     plan = Plan(
         pairs=len(pairs), trained=len(texts.training), kept=len(texts.lengths), cap=texts.cap,
@@ -286,9 +297,22 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
         blocks=request.documents is None or request.test is not None,
         blank=left.blank, repeated=left.seen, several=left.several, vocabulary=config.subword.vocabulary,
         width=config.model.d_model, dropout=config.model.dropout, batch=config.train.batch, systems=request.compared,
-        seeds=request.seeds, updates=updates, passes=round(updates / of_pass, 2), hours=needed, limit=request.hours,
+        seeds=request.seeds, updates=updates, passes=round(updates / of_pass, 2), finds=finds, found_by=found_by,
+        hours=needed, limit=request.hours,
     )  # fmt: skip
     return plan, tree, texts
+
+
+def _samples(texts: Texts) -> dict[str, foreseen.Sample]:
+    """The test sentences of trained lengths, and the longer ones."""
+    longer = texts.test_lengths[:, 0] > texts.longest
+    _, documents = np.unique([pair.document for pair in texts.test], return_inverse=True)
+    return {
+        name: foreseen.Sample(
+            int(chosen.sum()), effective_number(np.bincount(documents[chosen], texts.test_lengths[chosen, 1]))
+        )
+        for name, chosen in (("seen", ~longer), ("longer", longer))
+    }
 
 
 def _chosen(request: Request, settings: dict[str, Any], texts: Texts) -> tuple[Config, defaults.Settings]:

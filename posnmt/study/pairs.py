@@ -25,10 +25,15 @@ Decisions = dict[Pair, dict[str, Decision]]
 """Two systems -> name of a comparison -> the decision whether the first is better."""
 
 
-def corrected_rules(section: Recommend, systems: int, rules: Rules) -> Rules:
-    """Rules with the level of intervals that all comparisons of so many systems need."""
+def corrected_level(section: Recommend, systems: int) -> float:
+    """The level of intervals that all comparisons of so many systems need."""
     count = math.comb(systems, 2) * len(section.comparisons("", ""))
-    return replace(rules, level=1 - (1 - LEVEL) / max(1, count))
+    return 1 - (1 - LEVEL) / max(1, count)
+
+
+def corrected_rules(section: Recommend, systems: int, rules: Rules) -> Rules:
+    """Rules with the level of `corrected_level`."""
+    return replace(rules, level=corrected_level(section, systems))
 
 
 def compared(section: Recommend, systems: Sequence[str], evidence: Mapping[str, Evidence], rules: Rules) -> Decisions:

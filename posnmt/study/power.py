@@ -9,7 +9,7 @@ power below 80 % cannot be decided by the study as planned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,20 +60,25 @@ def of_recipe(recipe: Recipe, scale: Scale) -> list[Power]:
 
 
 def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, trainings: Trainings) -> Power:
-    primary, tests = claim.test, recipe.variants(scale)
+    primary = claim.test
     expected = primary.expects.get(scale)
-    variants = dict.fromkeys(recipe.variant(name) for side in primary.sides for name in side.variants)
-    seeds = {variant: range(1, 1 + recipe.seeds(variant, scale)) for variant in variants}
-    if primary.measure == LOSS:
-        likelihood = recipe.likelihoods[primary.analysis]
-        grouped = [paired_unit(seeds, {each: trainings[each] for each in trainings if likelihood.includes(*each)})]
-    else:
-        test = recipe.analyses[primary.analysis].test
-        grouped = units(seeds, {each: of_seeds for each, of_seeds in trainings.items() if test in tests[each]})
+    grouped = units_of(recipe, scale, primary, trainings)
     share = None if expected is None else power(primary, expected, grouped, recipe.variant)
     used = [len(unit.seeds) for unit in grouped]
     systems = 0 if primary.measure in SPEEDS else max(unit.systems for unit in grouped)
     return Power(claim, primary, expected, (min(used), max(used)), systems, share)
+
+
+def units_of(recipe: Recipe, scale: Scale, comparison: Comparison, trainings: Trainings) -> list[Unit]:
+    """The systems of a comparison, and which of them will be compared seed by seed."""
+    tests = recipe.variants(scale)
+    variants = dict.fromkeys(recipe.variant(name) for side in comparison.sides for name in side.variants)
+    seeds = {variant: range(1, 1 + recipe.seeds(variant, scale)) for variant in variants}
+    if comparison.measure == LOSS:
+        likelihood = recipe.likelihoods[comparison.analysis]
+        return [paired_unit(seeds, {each: trainings[each] for each in trainings if likelihood.includes(*each)})]
+    test = recipe.analyses[comparison.analysis].test
+    return units(seeds, {each: of_seeds for each, of_seeds in trainings.items() if test in tests[each]})
 
 
 def power(
@@ -93,8 +98,42 @@ def power(
         studies: number of simulated studies.
         seed: of the simulation.
     """
-    if any(len(unit.seeds) < 2 for unit in grouped) or not _suffices(comparison, expected):
-        return 0.0  # it decides nothing
+    if not _decides(comparison, expected, grouped):
+        return 0.0
+    simulated = _simulated(comparison, expected, grouped, resolve, studies, seed)
+    return sum(word_of(comparison, estimate) == "supported" for estimate in simulated) / studies
+
+
+def detectable(
+    comparison: Comparison, expected: Expected, grouped: Sequence[Unit], resolve: Callable[[str], Variant],
+    level: float, studies: int = STUDIES, seed: int = SEED,
+) -> float | None:  # fmt: skip
+    """The smallest effect that a comparison with 0 has a power of `ENOUGH` for; None: it decides nothing.
+
+    A simulated study without an effect supports every effect that is larger than the end of its interval below 0.
+
+    Args:
+        comparison: is higher or lower, without a margin.
+        expected: as in `power`, with an effect of 0.
+        level: of the intervals.
+        grouped, resolve, studies, seed: as in `power`.
+    """
+    if not _decides(comparison, expected, grouped):
+        return None
+    simulated = _simulated(comparison, expected, grouped, resolve, studies, seed)
+    return float(np.quantile([-estimate.interval(level)[0] for estimate in simulated], ENOUGH))
+
+
+def _decides(comparison: Comparison, expected: Expected, grouped: Sequence[Unit]) -> bool:
+    """Whether there are enough seeds, documents and sentences to decide anything."""
+    return all(len(unit.seeds) >= 2 for unit in grouped) and _suffices(comparison, expected)
+
+
+def _simulated(
+    comparison: Comparison, expected: Expected, grouped: Sequence[Unit], resolve: Callable[[str], Variant],
+    studies: int, seed: int,
+) -> Iterator[Estimate]:  # fmt: skip
+    """The estimates of simulated studies."""
     generator = np.random.default_rng(seed)
     scale = 1 / expected.score if comparison.relative else 1.0
     signs, variances = _systems(comparison, expected, resolve)
@@ -119,14 +158,12 @@ def power(
     estimated = np.full(studies, over_sentences)
     if expected.documents is not None:  # few documents tell their variance with an error
         estimated *= generator.chisquare(freedom_of_documents, studies) / freedom_of_documents
-    supported = 0
     for number, value in enumerate(values.tolist()):
         of_study = [Part(float(part[number]), freedom, count) for part, freedom, count in parts]
         estimate = Estimate.of(value, float(estimated[number]), of_study, freedom_of_documents)
         # Rounded, so that quantiles are calculated once for many studies.
         freedom = float(round(min(max(1.0, estimate.freedom), 10_001)))
-        supported += word_of(comparison, replace(estimate, freedom=freedom)) == "supported"
-    return supported / studies
+        yield replace(estimate, freedom=freedom)
 
 
 def _suffices(comparison: Comparison, expected: Expected) -> bool:

@@ -213,6 +213,19 @@ def test_a_test_and_a_dev_text_of_ones_own(made, asked, tmp_path):
     assert other["seen"] + other["longer"] + other["repeated"] == found["seen"] + found["longer"] + 50
 
 
+def test_a_plan_says_what_it_could_find(made, asked, tmp_path):
+    """With one seed nothing, so what three could; more seeds find less, and longer sentences, of which there are fewer,
+    show only more."""
+    found, *_ = made
+    one = planned(replace(asked, seeds=1), tmp_path / "one", unheard)["plan"]
+    many = planned(replace(asked, seeds=5), tmp_path / "many", unheard)["plan"]
+    assert [each["found_by"] for each in (one, found, many)] == [3, 2, 5]
+    assert {*found["finds"]} == {"test, seen", "test, longer", "test, D1"}
+    for place in found["finds"]:
+        assert 0 < many["finds"][place] < one["finds"][place] < found["finds"][place]
+    assert all(each["finds"]["test, longer"] > each["finds"]["test, seen"] for each in (one, found, many))
+
+
 REFUSALS = {
     "an unknown system": ({"systems": ["transformer", "ropee"]}, "ropee", "--systems", "rope"),
     "one system": ({"systems": ["rope"]}, "compared with nothing", "--systems", "two or more"),
