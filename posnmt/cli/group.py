@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import math
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ import click
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.cli import help as help_
+from posnmt.cli import streams
 from posnmt.cli.faults import in_words, sentence
 from posnmt.cli.help import Command, option
 
@@ -116,6 +117,19 @@ LESS_MEMORY = {
 """Command → advice on how it can use less memory."""
 
 
+def _of_system(error: OSError) -> tuple[int, list[str]]:
+    """The exit status and the line of an error of the system; the error is raised where it is none."""
+    if error.errno is None or error.strerror is None:
+        raise error
+    if isinstance(error, BrokenPipeError) and streams.reader_is_gone():
+        return streams.CLOSED_PIPE, []
+    what, todo = error.strerror, "check the path, its permissions and the free space, and repeat the command"
+    if error.errno == errno.EBADF and error.filename is None:
+        what, todo = "standard input or output is needed, and it is closed", "leave it open, or name files instead"
+    place = f" ({error.filename})" if error.filename else ""
+    return 2, [f"error: {what}{place}; {todo}"]
+
+
 class Group(Command, click.Group):
     """A group of commands. User errors are printed as `error: …` with exit status 2; an interruption exits with 130.
 
@@ -132,33 +146,37 @@ class Group(Command, click.Group):
         self.commands.update(dict.fromkeys(self.lazy))  # type: ignore[arg-type]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command, and convert user errors into exit statuses."""
+        """Run a command, and convert errors that users can mend into exit statuses."""
+        streams.prepare()
+        status, lines = self._outcome(*args, **kwargs)
+        for line in lines:
+            streams.tell(line)
+        streams.finish()
+        sys.exit(status)
+
+    def _outcome(self, *args: Any, **kwargs: Any) -> tuple[int, list[str]]:
+        """The exit status of a command, and the lines with which it ends."""
         try:
             with _faults_of_plugins():
                 super().main(*args, **{**kwargs, "standalone_mode": False})
+            sys.stdout.flush()
         except UserError as error:
-            for line in error.lines:
-                print(f"error: {line}", file=sys.stderr)
-            sys.exit(2)
+            return 2, [f"error: {line}" for line in error.lines]
         except click.ClickException as error:
-            print(f"error: {sentence(error)}", file=sys.stderr)
-            sys.exit(2)
+            return 2, [f"error: {sentence(error)}"]
         except (KeyboardInterrupt, click.Abort):  # Abort is a RuntimeError
-            print("interrupted", file=sys.stderr)
-            sys.exit(130)
+            return 130, ["interrupted"]
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            print(f"error: out of memory; {self._memory_advice()}", file=sys.stderr)
-            sys.exit(2)
-        except OSError as error:  # a folder that may not be written, a full disk
-            if error.errno is None or error.strerror is None:
+            return 2, [f"error: out of memory; {self._memory_advice()}"]
+        except SystemExit as end:  # click and rich end with 1 where a pipe is broken
+            if end.code != 1 or not streams.reader_is_gone():
                 raise
-            place = f" ({error.filename})" if error.filename else ""
-            todo = "check the path, its permissions and the free space, and repeat the command"
-            print(f"error: {error.strerror}{place}; {todo}", file=sys.stderr)
-            sys.exit(2)
-        sys.exit(0)
+            return streams.CLOSED_PIPE, []
+        except OSError as error:  # a folder that may not be written, a full disk
+            return _of_system(error)
+        return 0, []
 
     @staticmethod
     def _memory_advice() -> str:
@@ -175,13 +193,6 @@ class Group(Command, click.Group):
             if not argument.isascii() and any("\ud800" <= each <= "\udfff" for each in argument):
                 raise UserError("an argument is not UTF-8", ascii(argument)[1:-1], "rename the file")
         return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. If the program that reads its output exits first, as `head` does, end quietly."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, in the order of their definition."""

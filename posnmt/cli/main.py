@@ -1,7 +1,7 @@
 """The command line: a thin function for each command. Heavy imports are inside the commands, so that --help is fast.
 
 Exit status: 0 success; 1 internal error, with a traceback; 2 user error, with one line per fault on standard error; 130
-interrupted, with the state saved.
+interrupted, with the state saved; 141 the program that reads the output has ended (`streams.py`).
 """
 
 from __future__ import annotations

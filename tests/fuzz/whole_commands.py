@@ -7,34 +7,27 @@ damaged. Options that ask for much work in earnest are left out.
 
 from __future__ import annotations
 
-import gc
 import gzip
-import importlib
-import io
 import os
-import pkgutil
 import re
 import shutil
 import signal
 import socket
 import sys
 import tempfile
-import traceback
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
 from unittest.mock import patch
 
 import yaml
 from hypothesis import strategies as st
 
 import posnmt
-from posnmt.cli.main import main
 from posnmt.corpora import download
 from tests.fuzz.hunt import Elsewhere, bound_child
 from tests.fuzz.mutations import STRINGS, YAML_TEXTS
 from tests.fuzz.parsers import CONFIG, FROZEN, KEYS, RECIPE
+from tests.support.forked import become, import_all
 
 TEXT = "Ein Satz mit Wörtern .\nZwei kurze Sätze .\nDrei\n" * 4
 LINES = [text for text in STRINGS if "\0" not in text]
@@ -119,7 +112,7 @@ class Commands:
         self._before = Path.cwd()
         os.chdir(self.folder)
         _write(self.folder)
-        _import_all()
+        import_all()
         environment = {"HOME": str(self.folder), "POSNMT_CACHE": str(self.folder / "cache")}
         self._patches = [
             patch.dict(os.environ, environment), patch.object(socket, "getaddrinfo", _no_network),
@@ -175,7 +168,7 @@ class Commands:
             if child == 0:
                 for number, stream in enumerate((stdin, none, errors)):
                     os.dup2(stream.fileno(), number)
-                _become(arguments)
+                become(arguments, bound_child)
             try:
                 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             except BaseException:  # it takes too long
@@ -186,35 +179,6 @@ class Commands:
             return status, errors.read().decode("utf-8", "replace")
 
 
-def _become(arguments: list[str]) -> None:
-    """Be the process of a command: `python -m posnmt` from where all modules are imported."""
-    status = 1
-    try:
-        os.setpgid(0, 0)
-        for number in (signal.SIGALRM, signal.SIGPROF):
-            signal.signal(number, signal.SIG_DFL)
-        bound_child()
-        sys.argv = ["posnmt", *arguments]
-        sys.stdin, sys.stdout, sys.stderr = _stream(0, "r"), _stream(1, "w"), _stream(2, "w", "backslashreplace")
-        main()
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _stream(number: int, mode: str, errors: str = "strict") -> TextIO:
-    """A standard stream as Python opens it."""
-    raw = io.FileIO(number, mode, closefd=False)
-    buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
-    return io.TextIOWrapper(buffered, "utf-8", errors, line_buffering=number == 2)
-
-
 def _fault(errors: str) -> str:
     """The kind of error of a traceback, the innermost place in the package, and what the error says."""
     package = Path(posnmt.__file__).parent
@@ -223,16 +187,6 @@ def _fault(errors: str) -> str:
     kind, _, says = last.partition(": ")
     place = ":".join(frames[-1]) if frames else "outside the package"
     return f"{kind.rpartition('.')[2]} in {place}: {says[:200]!r}"
-
-
-def _import_all() -> None:
-    """Import what commands import, but for Transformers, so that each of them begins where the imports have ended."""
-    for module in pkgutil.walk_packages(posnmt.__path__, "posnmt."):
-        if not module.name.startswith(("posnmt.__main__", "posnmt.deploy.huggingface", "posnmt.testing")):
-            with suppress(ImportError):  # of extras that are not installed
-                importlib.import_module(module.name)
-    gc.collect()
-    gc.freeze()
 
 
 @st.composite
