@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from posnmt.base.errors import UserError, existing_file
 from posnmt.base.extras import requires
 from posnmt.base.progress import Display
 from posnmt.data.lines import portions
-from posnmt.deploy.documents.formats import FORMATS, read
-from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
+from posnmt.deploy.documents.division import Division
+from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.segment import Sentence
 from posnmt.translate.engine import Engine
 from posnmt.translate.engines import ModelChoice
 from posnmt.translate.options import ASKED, EVERYTHING, refuse_unserved
@@ -59,64 +59,15 @@ def translate_document(
     sides = engine.text.source, engine.text.target
     languages = languages or (sides[0].words.language, model.target or sides[1].words.language)
     document = read(form, data, name, languages)
-    parts = [_Divided(each, divide(each, languages[0])) for each in document.segments if each.has_letters]
-    texts = [(each, part.segment.line) for part in parts for each in part.lettered]
+    division = Division(form, document, languages[0])
     with Display() as display:
         report, search = _Report(name), Search(model.decode, scored=False, terms=glossary)
-        translated = _translate(engine, search, name, texts, report, display)
-        for part in parts:
-            part.place(translated, is_whole=FORMATS[form].whole)
-        write_whole(output, document.content())
-        blank = len(document.segments) - len(parts)
-        through = sum(part.through for part in parts)
-        done = sum(part.is_done for part in parts)
-        passed = [Kept(each.segment.line, each.text, "text without words") for each in parts if each.segment.passes]
-        display.say(f"note: {through:,} of {len(texts):,} sentences in {len(parts):,} segments are translated")
-        if blank:
-            display.say(f"note: {blank:,} segments without letters are left as they are")
-        sums = ledger(done, [*document.kept, *passed], len(parts) - len(passed) - done)
-        for note in [*sums, *document.notes, *engine.notes]:
+        translated = _translate(engine, search, name, division.texts, report, display)
+        write_whole(output, division.content(translated))
+        for note in [*division.notes(), *engine.notes]:
             display.say(f"note: {note}")
         for warning in report.warnings():
             display.say(f"warning: {warning}")
-
-
-@dataclass
-class _Divided:
-    """A segment and its sentences, with the translations of those that have letters; None: one that is refused."""
-
-    segment: Segment
-    sentences: list[Sentence]
-    results: list[Translation | None] = field(default_factory=list)
-
-    @property
-    def lettered(self) -> list[Sentence]:
-        return [each for each in self.sentences if has_letters(each.text)]
-
-    @property
-    def text(self) -> str:
-        return " ".join(each.text for each in self.sentences)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the whole segment is translated, and written."""
-        return self.segment.translated is not None and None not in self.results
-
-    @property
-    def through(self) -> int:
-        """Sentences that went through the model, of a segment that is written."""
-        written = self.segment.translated is not None
-        return sum(written and each is not None and not each.passed for each in self.results)
-
-    def place(self, translated: dict[int, Translation], is_whole: bool) -> None:
-        """Fill the segment; if it `is_whole`, only where all its sentences are translated."""
-        self.results = [translated.get(id(each)) for each in self.lettered]
-        if all(each is not None and each.passed for each in self.results):
-            self.segment.passes = True
-        elif (all if is_whole else any)(each is not None for each in self.results):
-            texts = [translated[id(each)].text if id(each) in translated else each.text for each in self.sentences]
-            placed = [each.place(text) for each, text in zip(self.sentences, texts, strict=True)]
-            self.segment.translated = join(self.sentences, placed)
 
 
 def refuse_options(asked: Collection[str]) -> None:
@@ -127,23 +78,6 @@ def refuse_options(asked: Collection[str]) -> None:
     """
     who = "a document, which is translated as a whole"
     refuse_unserved(who, EVERYTHING - {*ASKED} | {"terms"}, None, asked, "leave it out, or --document lines")
-
-
-def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:
-    """What became of a document's texts with letters, as lines for people.
-
-    Args:
-        translated: the number of texts that are translated.
-        kept: those that the document's reader did not hand over, and those that are addresses or placeholders alone.
-        refused: the number of texts that the engine refused, or a sentence of them.
-    """
-    total = translated + len(kept) + refused
-    sums = [f"{total:,} texts with letters: {translated:,} translated, {len(kept):,} kept, {refused:,} refused"]
-    lines: dict[str, list[int]] = {}
-    for each in kept:
-        lines.setdefault(each.reason, []).append(each.line)
-    places = (f"{len(at):,} {reason} (first in line {min(at):,})" for reason, at in lines.items())
-    return [*sums, f"kept: {', '.join(places)}"] if kept else sums
 
 
 SIGNS = {
