@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from posnmt.base.version import __version__
 from posnmt.deploy.server import deepl, libretranslate, own
 from posnmt.deploy.server.bodies import Bodies
+from posnmt.deploy.server.heads import Heads
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.page import page
 from posnmt.deploy.server.refusal import Refusal, refusal_response
@@ -60,18 +61,15 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     async def no_route(request: Request, error: HTTPException) -> JSONResponse:
         return refusal_response(request.url.path, Refusal(error.status_code, error.detail, error.headers))
 
-    @app.exception_handler(Exception)
-    async def fault(request: Request, error: Exception) -> JSONResponse:
-        return refusal_response(request.url.path, Refusal(500, "internal error of the server; its log has the details"))
-
     paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
+    app.add_middleware(Heads)
     app.add_middleware(Sites, hosts=service.settings.hosts, origins=service.settings.origins)
     app.add_middleware(Bodies, settings=service.settings, metrics=metrics, paths=paths)
     if service.settings.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(service.settings.origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=[WARNING, "Retry-After"],
         )

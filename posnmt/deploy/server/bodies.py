@@ -37,8 +37,12 @@ class Bodies:
         started = time.monotonic()
         path = scope["path"] if scope["path"] in self.paths else "other"
 
+        began = False
+
         async def counted(message: Message) -> None:
+            nonlocal began
             if message["type"] == "http.response.start":
+                began = True
                 self.metrics.requests.labels(path, str(message["status"])).inc()
                 self.metrics.seconds.labels(path).observe(time.monotonic() - started)
             await send(message)
@@ -52,6 +56,11 @@ class Bodies:
             await refusal_response(scope["path"], stopping)(scope, receive, counted)
         except Refusal as refusal:
             await refusal_response(scope["path"], refusal)(scope, receive, counted)
+        except Exception:  # answered here, inside the middleware that lets pages of allowed sites read answers
+            if not began:
+                fault = Refusal(500, "internal error of the server; its log has the details")
+                await refusal_response(scope["path"], fault)(scope, receive, counted)
+            raise  # uvicorn logs it
         finally:
             self._buffered -= sum(map(len, body))
 
