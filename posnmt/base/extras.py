@@ -20,6 +20,8 @@ EXTRAS = {
         "fastapi": "fastapi",
         "fastapi-offline": "fastapi_offline",
         "jinja2": "jinja2",
+        "lxml": "lxml",
+        "markdown-it-py": "markdown_it",
         "prometheus-client": "prometheus_client",
         "py3langid": "py3langid",
         "python-multipart": "python_multipart",

@@ -55,6 +55,7 @@ def test_libretranslatepy(served, expected):
     assert client.languages() == [
         {"code": "en", "name": "English", "targets": ["de"]},
         {"code": "ru", "name": "Russian", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": []},
     ]
 
 
@@ -278,9 +279,9 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/translate", {"q": "12", "source": "auto", "target": "de"}, 400, "the source language cannot be detected"),
         (
             "/translate",
-            {"q": "a", "source": "en", "target": "de", "format": "html"},
+            {"q": "a", "source": "en", "target": "de", "format": "pdf"},
             400,
-            "html format is not supported",
+            "pdf format is not supported; send text or html",
         ),
         ("/translate", {"q": "a", "source": "en", "target": "de", "alternatives": -1}, 400, "alternatives: "),
         ("/translate", {"q": "a", "source": "en", "target": "de", "alternatives": True}, 400, "alternatives: "),

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, quoted
 from posnmt.config.writing import TWO_LETTERS, base_code
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ FORMATS = {
     "wrapped": Format((), "posnmt.deploy.documents.plain:read_wrapped"),
 }
 """Name → format. `text` and `wrapped` have no endings: without one of them, plain text is read line by line."""
+
+PLAIN = "text"
+"""The format of a `.txt` that is sent."""
+
+NAMED = (".txt", *(ending for form in FORMATS.values() for ending in form.endings))
+"""The endings of documents that can be sent."""
 
 PACKED = frozenset([".gz", ".xz"])
 """Endings of compressed files, which are read as lines only."""
@@ -177,6 +183,22 @@ def _description(path: Path, kinds: dict[str, str]) -> str | None:
     """The description in `BINARY` or `STRUCTURED` of a file's ending."""
     ending = _ending(path)
     return next((what for what, endings in kinds.items() if ending in endings.split()), None)
+
+
+def format_of_name(name: str) -> str:
+    """The format of a document that is not a file here, such as one that was sent, by its name alone.
+
+    Raises:
+        UserError: no format has the ending, or the document is compressed.
+    """
+    path = Path(name)
+    form = PLAIN if path.suffix.lower() == ".txt" else _format_by_ending(path)
+    if form is None or path.suffix.lower() in PACKED:
+        what = _description(path, BINARY | STRUCTURED) or f"a file with the ending {quoted(path.suffix)}"
+        what = what if path.suffix else "a file whose name has no ending"
+        what = "a compressed document" if path.suffix.lower() in PACKED else what
+        raise UserError(f"{what} is not read", name, f"send one of {', '.join(NAMED)}")
+    return form
 
 
 def _refuse_unread(path: Path) -> None:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from posnmt.base.version import __version__
-from posnmt.deploy.server import deepl, libretranslate, own
+from posnmt.deploy.server import deepl, deepl_documents, libretranslate, own
 from posnmt.deploy.server.bodies import Bodies
 from posnmt.deploy.server.heads import Heads
 from posnmt.deploy.server.metrics import Metrics
@@ -31,6 +31,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     async def running(app: FastAPI) -> AsyncIterator[None]:
         service.models.start()
         yield
+        await service.held.close()
         await asyncio.to_thread(service.models.close)
 
     app: FastAPI = FastAPIOffline(
@@ -40,7 +41,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
         redoc_url=None,
         lifespan=running,
     )
-    for interface in (libretranslate, deepl, own):
+    for interface in (libretranslate, deepl, deepl_documents, own):
         app.include_router(interface.routes(service))
 
     shown = page()
@@ -71,6 +72,6 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
             allow_origins=list(service.settings.origins),
             allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Authorization", "Content-Type"],
-            expose_headers=[WARNING, "Retry-After"],
+            expose_headers=[WARNING, "Retry-After", "Content-Disposition"],
         )
     return app

@@ -11,9 +11,10 @@ from typing import Any
 from fastapi import Request
 
 from posnmt.base import plugins
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, printable
 from posnmt.data.lines import checked_lines
 from posnmt.deploy.server.clients import Keys, Rate
+from posnmt.deploy.server.held import Held
 from posnmt.deploy.server.languages import Undecided, detect_among, match
 from posnmt.deploy.server.models import Model, Models
 from posnmt.deploy.server.queue import Full, Job
@@ -26,8 +27,14 @@ from posnmt.translate.translations import Translation, losses
 WARNING = "X-Posnmt-Warning"
 """The header of warnings where an interface has no field for them."""
 
+LONGEST_WARNING = 4000
+"""Most characters of this header: clients limit the lines of a head."""
+
 EVERYBODY = ""
 """Whose characters are counted where there are no keys: counts of addresses would grow without end."""
+
+BUSY = "the server has as much work as it can do in time; send the request again"
+"""What a client is told whose lines find no place in the queue."""
 
 GONE = 499
 """The status that is counted where a client has gone before its answer."""
@@ -64,10 +71,11 @@ class Translated:
 
 
 class Service:
-    """The models with the limits of those who use them."""
+    """The models with the limits of those who use them, and the documents that these sent."""
 
     def __init__(self, models: Models, keys: Keys, settings: Settings) -> None:
         self.models, self.keys, self.settings = models, keys, settings
+        self.held = Held(settings)
         self._used: Counter[str] = Counter()
         self._rate, self._rate_characters = Rate(settings.rate), Rate(settings.rate_characters)
 
@@ -169,6 +177,10 @@ class Service:
         self._used[client if self.keys else EVERYBODY] += size
         return [Translated([next(translations) for _ in each], ends) for each, ends in parts]
 
+    def count(self, client: str, size: int) -> None:
+        """Note that so many characters were translated for a client."""
+        self._used[client if self.keys else EVERYBODY] += size
+
     def used(self, client: str) -> int:
         """Characters translated for a client since the start; where there are no keys, for everybody."""
         return self._used[client if self.keys else EVERYBODY]
@@ -185,28 +197,51 @@ class Service:
         Raises:
             Refusal: too many characters a minute, or a full queue.
         """
-        if wait := self._rate_characters.wait(client, size):
-            raise later(f"more than {self._rate_characters.per_minute:,} characters a minute", wait)
+        self.charge(client, size)
         try:
             model.queue.add(job)
         except Full as full:
-            self._rate_characters.give_back(client, size)
-            raise later(
-                "the server has as much work as it can do in time; send the request again", full.seconds
-            ) from None
+            self.give_back(client, size)
+            raise later(BUSY, full.seconds) from None
+
+    def charge(self, client: str, size: int) -> None:
+        """Take so many characters from a client's rate.
+
+        Raises:
+            Refusal: too many characters a minute.
+        """
+        if wait := self._rate_characters.wait(client, size):
+            raise later(f"more than {self._rate_characters.per_minute:,} characters a minute", wait)
+
+    def give_back(self, client: str, size: int) -> None:
+        """Return characters that `charge` took, and that are not translated."""
+        self._rate_characters.give_back(client, size)
 
     async def _wait(self, request: Request, model: Model, job: Job) -> list[Translation]:
-        """The translations of a job; if they come too late, or nobody waits for them, its lines leave the queue."""
+        """As `outcome`, where a line that the model cannot read is refused."""
+        try:
+            return await self.outcome(request, model, job)
+        except UserError as error:
+            raise Refusal(400, error.line()) from None
+
+    async def outcome(self, request: Request | None, model: Model, job: Job) -> list[Translation]:
+        """The translations of a job; if they come too late, or nobody waits for them, its lines leave the queue.
+
+        Args:
+            request: whose client may go; None: nobody is connected while the job is translated.
+
+        Raises:
+            Refusal: no time left, nobody waits, or a fault of a part of the model from outside.
+            UserError: a line that the model cannot read.
+        """
         result = asyncio.wrap_future(job.future)
-        gone = asyncio.ensure_future(_disconnected(request))
+        gone = asyncio.ensure_future(_disconnected(request) if request else asyncio.Event().wait())
         try:
             await asyncio.wait((result, gone), timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 return result.result()
-        except UserError as error:
-            raise Refusal(400, error.line()) from None
         except Exception as error:
-            if plugins.fault(error) is None:
+            if isinstance(error, UserError) or plugins.fault(error) is None:
                 raise
             what = "a part of the model from outside posnmt has a fault, and the server's log has the details"
             raise Refusal(500, what) from None
@@ -252,5 +287,10 @@ def longest_trained(model: Model) -> int | None:
 
 def warning_header(model: Model, texts: Sequence[Translated]) -> dict[str, str]:
     """The header with the warnings, if there are any."""
-    sentences = warnings(model, texts)
-    return {WARNING: "; ".join(sentences)} if sentences else {}
+    return header_of(warnings(model, texts))
+
+
+def header_of(sentences: Sequence[str]) -> dict[str, str]:
+    """The header with some sentences, if there are any; signs that a header cannot have are escaped."""
+    text = printable("; ".join(sentences)).encode("ascii", "backslashreplace").decode()[:LONGEST_WARNING]
+    return {WARNING: text} if sentences else {}

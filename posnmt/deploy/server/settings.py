@@ -22,6 +22,8 @@ class Settings:
             counts `queue.OVERHEAD` more.
         batch_characters: most characters that are translated at a time.
         buffered_bytes: most bytes of all bodies that are being read or answered.
+        kept_documents, kept_bytes: most documents that are translated or wait to be fetched, and their bytes.
+        kept_seconds: seconds that the translation of a document waits to be fetched.
         timeout: seconds from the acceptance of a request to its translation.
         read_seconds: seconds for the head of a request to arrive, and again for its body.
         grace: seconds to finish accepted requests when the server is stopped.
@@ -39,6 +41,9 @@ class Settings:
     queue_characters: int = 200_000
     batch_characters: int = 8000
     buffered_bytes: int = 64 << 20
+    kept_documents: int = 100
+    kept_bytes: int = 64 << 20
+    kept_seconds: float = 1800.0
     timeout: float = 60.0
     read_seconds: float = 20.0
     grace: int = 30
