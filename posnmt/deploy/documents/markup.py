@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.raw import Part, RawDocument, RawSegment, Text
-from posnmt.deploy.documents.segment import Piece, Segment, Tag, has_letters
+from posnmt.deploy.documents.segment import Piece, Segment, Tag, TagRules, has_letters
 
 INLINE = frozenset(
     re.findall(
@@ -122,6 +122,9 @@ NAMES = re.compile(
 
 TYPED = frozenset(["", "text", "search", "email", "tel", "url"])
 """Types of `input` whose value the reader of a page can change."""
+
+IGNORED = "ignored element"
+"""The reason to keep an element that the caller wants to have kept."""
 
 GOOGLE = '<meta name="google" content="notranslate">'
 """The element that keeps a whole page, which is also the reason that is reported."""
@@ -272,10 +275,15 @@ def is_mark(text: str, at: int) -> bool:
 def read_html(data: bytes, path: Path) -> RawDocument:
     """Read a page. A segment ends at the tags of elements that do not occur inside sentences."""
     charset = CHARSET.search(data[:1024])
-    text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
+    return parse_html(Text.decode(data, path, charset[1].decode() if charset else "utf-8"), path)
+
+
+def parse_html(text: Text, path: Path, rules: TagRules | None = None) -> RawDocument:
+    """Like `read_html`, for a page or a part of one as text, with the wishes of a caller about some tags."""
     tokens = Tokens(text.content).tokens
     document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace", [text.mark])
-    page = _Page(text, path, document, GOOGLE if any(token.keeps_page for token in tokens) else "")
+    reason = GOOGLE if any(token.keeps_page for token in tokens) else ""
+    page = _Page(text, path, document, reason, rules or TagRules())
     ends = [*(token.at for token in tokens[1:]), len(text.content)]
     document.parts.append(text.content[: tokens[0].at if tokens else None])
     for token, end in zip(tokens, ends, strict=False):
@@ -320,8 +328,8 @@ class _Region:
 class _Page:
     """Collects the parts of a page."""
 
-    def __init__(self, text: Text, path: Path, document: RawDocument, reason: str) -> None:
-        self._text, self._path, self._document = text, path, document
+    def __init__(self, text: Text, path: Path, document: RawDocument, reason: str, rules: TagRules) -> None:
+        self._text, self._path, self._document, self._rules = text, path, document, rules
         self._open: list[str] = []
         self._regions = [_Region("", 0, 0, reason, document.parts)]
 
@@ -330,8 +338,7 @@ class _Page:
         inner = self._open[-1] if self._open else ""
         ends = token.kind == "end" and token.name == inner != "plaintext"  # plaintext never ends
         if token.kind == "text" or (inner in PLAIN and not ends):
-            text = raw if inner in CODE else html.unescape(raw)
-            self._regions[-1].add([raw], token.at, text)
+            self._add_text(token.at, raw, is_code=inner in CODE)
         elif token.kind == "other":
             self._regions[-1].add([raw], token.at, Tag("alone", raw))
         elif token.kind == "end":
@@ -345,10 +352,28 @@ class _Page:
             self._pop()
         self._finish(self._regions[-1])
 
+    def _add_text(self, at: int, raw: str, is_code: bool) -> None:
+        """Add characters to the innermost region; where lines are segments, a segment ends with each line."""
+        region = self._regions[-1]
+        lines = re.split(r"(\r?\n)", raw) if self._rules.lines and not region.reason else [raw]
+        for number, each in enumerate(lines):
+            if number % 2:
+                self._finish(region)
+                region.parts.append(each)
+            elif each:
+                region.add([each], at, each if is_code else html.unescape(each))
+            at += len(each)
+
+    def _is_inside(self, name: str) -> bool:
+        """Whether an element occurs inside a sentence."""
+        return self._rules.is_inside(name, usually=name in INLINE | KEPT_INLINE)
+
     def _begin(self, token: Token, raw: str) -> None:
         self._end_before(token.name)
         region, own = self._regions[-1], token.own_reason
         around = region.reason if own is None else own
+        if not self._rules.ignored.isdisjoint([token.name, *self._open]):
+            own, around = None, IGNORED
         parts = self._tag(token, raw, around)
         if token.kind == "empty":
             self._add_tag(token, parts)
@@ -416,7 +441,7 @@ class _Page:
             return False
         region.parts.append(end)
         outer = self._regions[-1]
-        if region.name in INLINE | KEPT_INLINE:
+        if self._is_inside(region.name):
             outer.add(region.parts, region.at, Tag("alone", region.parts))
         else:
             self._finish(outer)
@@ -425,8 +450,8 @@ class _Page:
 
     def _add_tag(self, token: Token, parts: list[Part]) -> None:
         """Add a tag to the innermost region."""
-        region, is_inside = self._regions[-1], token.name in INLINE | KEPT_INLINE
-        if token.name in ALONE or (is_inside and token.kind == "empty"):
+        region, is_inside = self._regions[-1], self._is_inside(token.name)
+        if (token.name in ALONE and token.name not in self._rules.splitting) or (is_inside and token.kind == "empty"):
             region.add(parts, token.at, Tag("alone", parts, joins=token.name == "wbr"))
         elif is_inside:
             region.add(parts, token.at, Tag("close" if token.kind == "end" else "open", parts))

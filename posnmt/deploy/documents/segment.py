@@ -89,6 +89,33 @@ class Segment:
         return not self.passes and any(has_letters(each) for each in self.pieces if isinstance(each, str))
 
 
+@dataclass(frozen=True)
+class TagRules:
+    """What the caller of a reader wants to have done with some elements, by their names.
+
+    Attributes:
+        ignored: their content is kept as it is.
+        splitting: they always end a segment.
+        joining: they occur inside a sentence.
+        detects: whether other elements are judged by their kind or place; if not, they occur inside a sentence.
+        lines: whether the end of a line ends a segment.
+    """
+
+    ignored: frozenset[str] = frozenset()
+    splitting: frozenset[str] = frozenset()
+    joining: frozenset[str] = frozenset()
+    detects: bool = True
+    lines: bool = False
+
+    def is_inside(self, name: str, usually: bool) -> bool:
+        """Whether an element occurs inside a sentence.
+
+        Args:
+            usually: whether it does where the caller has no wish.
+        """
+        return name not in self.splitting and (name in self.joining or not self.detects or usually)
+
+
 def has_letters(text: str) -> bool:
     """Whether a text has a letter."""
     return any(map(str.isalpha, text))
@@ -222,12 +249,12 @@ def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
     return [each for each in done if each != ""]
 
 
-def divide(segment: Segment, language: str) -> list[Sentence]:
-    """The sentences of a segment, by the rules for a language."""
+def divide(segment: Segment, language: str, as_one: bool = False) -> list[Sentence]:
+    """The sentences of a segment, by the rules for a language; `as_one`: it is one sentence."""
     whole = "".join(each for each in segment.pieces if isinstance(each, str))
     divided = {each.replace(SOFT, ""): each for each in DIVIDED.findall(whole)}
     text, tags = _flat([each.replace(SOFT, "") if isinstance(each, str) else each for each in segment.pieces])
-    wholes = sentences(text, language) or [text]
+    wholes = [text] if as_one else sentences(text, language) or [text]
     starts = [0, *accumulate(map(len, wholes))][:-1]
     cores = [whole.strip() for whole in wholes]
     begins = [start + whole.find(core) for start, whole, core in zip(starts, wholes, cores, strict=True)]
