@@ -33,6 +33,13 @@ from posnmt.translate.engines import ENGINES
     heading="Access",
 )
 @option(
+    "--glossaries",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="a folder for the glossaries that clients of DeepL's interface make; default: until the server ends",
+    heading="Access",
+    common=False,
+)
+@option(
     "--rate",
     type=click.IntRange(min=1),
     metavar="N",
@@ -163,6 +170,7 @@ def serve(
     port: int,
     languages: tuple[str, ...],
     keys: Path | None,
+    glossaries: Path | None,
     engine: str | None,
     checkpoint: str,
     **options: Any,
@@ -183,4 +191,4 @@ def serve(
         from posnmt.deploy.server.settings import Settings
 
     search = chosen_search(options, "server")
-    run(models, languages, host, port, keys, engine, checkpoint, search, Settings(**options), click.echo)
+    run(models, languages, host, port, keys, engine, checkpoint, search, Settings(**options), click.echo, glossaries)

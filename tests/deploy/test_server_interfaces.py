@@ -79,8 +79,8 @@ def test_deepl_refuses_what_it_cannot_do(served):
         ({"target_lang": "FR"}, "FR is not supported as a target language"),
         ({"target_lang": "DE", "source_lang": "FR"}, "FR is not supported as a source language"),
         ({"target_lang": "DE", "formality": "more"}, "formality: not supported"),
-        ({"target_lang": "DE", "tag_handling": "xml"}, "tag_handling: not supported"),
-        ({"target_lang": "DE", "source_lang": "EN", "glossary": "some"}, "glossary_id: not supported"),
+        ({"target_lang": "DE", "custom_instructions": ["be kind"]}, "custom_instructions: not supported"),
+        ({"target_lang": "DE", "source_lang": "EN", "glossary": "some"}, "there is no glossary with the id 'some'"),
     ]:
         with pytest.raises(deepl.DeepLException, match=message):
             client.translate_text("lo dumo", **options)
@@ -106,7 +106,9 @@ def test_a_form_of_curl_is_utf_8(served):
     assert answer["detectedLanguage"]["language"] == "ru"
     own = {"text": "Ein Mädchen läuft.", "model": "mine"}
     assert by_form("/v1/translate", "text=Ein Mädchen+l%C3%A4uft.&model=mine") == served.post("/v1/translate", own)[:2]
-    _, answer = by_form("/v2/translate", "text=Ein Mädchen läuft.&source_lang=EN&target_lang=DE")
+    _, answer = by_form(
+        "/v2/translate", "text=Ein Mädchen läuft.&source_lang=EN&target_lang=DE&show_billed_characters=1"
+    )
     assert [each["billed_characters"] for each in answer["translations"]] == [len("Ein Mädchen läuft.")]
     for wrong in (b"q=M\xe4dchen", b"q=M%E4dchen"):
         status, answer = by_form("/translate", wrong + b"&source=en&target=de")

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from posnmt.base.version import __version__
-from posnmt.deploy.server import deepl, deepl_documents, libretranslate, own
+from posnmt.deploy.server import deepl, deepl_documents, deepl_glossaries, deepl_languages, libretranslate, own
 from posnmt.deploy.server.bodies import Bodies
 from posnmt.deploy.server.heads import Heads
 from posnmt.deploy.server.metrics import Metrics
@@ -41,7 +41,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
         redoc_url=None,
         lifespan=running,
     )
-    for interface in (libretranslate, deepl, deepl_documents, own):
+    for interface in (libretranslate, deepl, deepl_documents, deepl_glossaries, deepl_languages, own):
         app.include_router(interface.routes(service))
 
     shown = page()
@@ -70,7 +70,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(service.settings.origins),
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=[WARNING, "Retry-After", "Content-Disposition"],
         )

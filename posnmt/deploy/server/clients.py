@@ -25,7 +25,7 @@ class Keys:
     """Digests of API keys, with the names of their owners. Without keys, everybody may translate."""
 
     def __init__(self, keys: dict[str, str]) -> None:
-        self._names = [(_digest(key), name) for key, name in keys.items()]
+        self._names = [(digest(key), name) for key, name in keys.items()]
 
     @classmethod
     def read(cls, path: Path | None) -> Keys:
@@ -54,11 +54,11 @@ class Keys:
         """The name of a key's owner; None if the key is unknown."""
         if not key:
             return None
-        given = _digest(key)
+        given = digest(key)
         return next(iter([name for own, name in self._names if hmac.compare_digest(own, given)]), None)
 
 
-def _digest(key: str) -> bytes:
+def digest(key: str) -> bytes:
     """Digests are compared in place of keys, all of them and in constant time: it says nothing about the keys."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 

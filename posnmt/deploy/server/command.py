@@ -18,6 +18,7 @@ from posnmt.base.errors import UserError, printable
 from posnmt.deploy.server.app import application
 from posnmt.deploy.server.clients import VARIABLE, Keys
 from posnmt.deploy.server.connections import patient
+from posnmt.deploy.server.glossaries import kept_in
 from posnmt.deploy.server.languages import identifier
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Model, Models, choices, load
@@ -67,6 +68,7 @@ def serve(
     search: dict[str, Any],
     settings: Settings,
     print_address: Callable[[str], None],
+    glossaries: Path | None = None,
 ) -> None:
     """Serve models until a signal.
 
@@ -77,12 +79,14 @@ def serve(
         engine, checkpoint, search: see `models.load`.
         settings: limits of the server.
         print_address: called with the address when the server accepts requests.
+        glossaries: the folder of glossaries; None: they are in memory alone.
 
     Raises:
-        UserError: the address cannot be used, the file has no keys, or `models.choices` or `models.load` raise it.
+        UserError: the address cannot be used, the file has no keys, or `models.choices`, `models.load` or
+            `glossaries.kept_in` raise it.
     """
     chosen, known, metrics = choices(folders, languages), Keys.read(keys), Metrics()
-    with listening(host, port) as listener:
+    with kept_in(glossaries) as kept, listening(host, port) as listener:
         models = [load(choice, engine, checkpoint, search, settings, metrics) for choice in chosen]
         identifier()  # loaded now, and not by the first request
         for line in described(models):
@@ -92,7 +96,7 @@ def serve(
         _allow_connections()
         served = Models(models)
         config = uvicorn.Config(
-            application(Service(served, known, settings), metrics),
+            application(Service(served, known, settings, kept), metrics),
             loop="asyncio",
             http=patient(settings.read_seconds),
             ws="none",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posnmt.translate.requests import Request, Search
+from posnmt.translate.terms import units
 from posnmt.translate.translations import Translation
 
 OVERHEAD = 20
@@ -35,19 +36,44 @@ class Full(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """The lines of one client's request; `future` has their translations in order."""
+    """The lines of one client's request; `future` has their translations in order.
+
+    Attributes:
+        together: so many consecutive lines are in the same batch; they are one unit of the queue.
+    """
 
     requests: Sequence[Request]
     search: Search
+    together: int = 1
     future: Future[list[Translation]] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        self.waiting = deque(range(len(self.requests)))
+        self.waiting = deque(range(0, len(self.requests), self.together))
+        self._costs = {first: self._cost(first) for first in self.waiting}
         self.results: dict[int, Translation] = {}
 
-    def cost(self, number: int) -> int:
-        """The characters that a line counts for."""
-        return len(self.requests[number].line) + OVERHEAD
+    def numbers(self, first: int) -> range:
+        """The numbers of the lines of the unit that begins with a line."""
+        return range(first, first + self.together)
+
+    def cost(self, first: int) -> int:
+        """The characters that the unit that begins with a line counts for.
+
+        A line counts once more for each word of the terms that its translation must have: search has a beam for each of
+        their subwords.
+        """
+        return self._costs[first]
+
+    @property
+    def largest(self) -> int:
+        """The largest cost of a unit."""
+        return max(self._costs.values(), default=0)
+
+    def _cost(self, first: int) -> int:
+        terms = self.search.terms
+        lines = [self.requests[number].line for number in self.numbers(first)]
+        words = 0 if terms is None else sum(len(units(term)) for line in lines for term in terms.required(line))
+        return (sum(map(len, lines)) + OVERHEAD * self.together) * (1 + words)
 
     def finish(self, numbers: Sequence[int], translations: Sequence[Translation]) -> None:
         """Add the translations of some lines."""
@@ -84,14 +110,14 @@ class Batch:
         return all(job.future.cancelled() for job in self.parts)
 
     def take(self, job: Job, limit: int) -> bool:
-        """Take the next line of a job if it is the first of the batch or fits into the limit; whether it was taken."""
+        """Take the next unit of a job if it is the first of the batch or fits into the limit; whether it was taken."""
         if not job.waiting:
             return False
         cost = job.cost(job.waiting[0])
         if self.count and self.cost + cost > limit:
             return False
-        self.parts.setdefault(job, []).append(job.waiting.popleft())
-        self.cost, self.count = self.cost + cost, self.count + 1
+        self.parts.setdefault(job, []).extend(job.numbers(job.waiting.popleft()))
+        self.cost, self.count = self.cost + cost, self.count + job.together
         return True
 
 
@@ -132,7 +158,7 @@ class Queue:
             job.finish([], [])
             return
         with self._changed:
-            cost = sum(map(job.cost, range(len(job.requests))))
+            cost = sum(map(job.cost, job.waiting))
             late = self.speed is not None and self.size > self.patience * self.speed
             if self.size and (self.size + cost > self.limit or late):
                 raise Full(min(self.size / self.speed, 2 * self.patience) if self.speed else 1.0)

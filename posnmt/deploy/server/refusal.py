@@ -23,7 +23,7 @@ class Refusal(Exception):
 
 def refusal_response(path: str, refusal: Refusal) -> JSONResponse:
     """The response for an error. Its key is `message` in DeepL's interface and `error` in the others."""
-    key = "message" if path.startswith("/v2/") else "error"
+    key = "message" if path.startswith(("/v2/", "/v3/")) else "error"
     message = refusal.message.encode("utf-8", "backslashreplace").decode()  # it may quote half of a surrogate pair
     return JSONResponse({key: message}, refusal.status, refusal.headers)
 

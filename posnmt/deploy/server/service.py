@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from fastapi import Request
@@ -13,7 +14,8 @@ from fastapi import Request
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, printable
 from posnmt.data.lines import checked_lines
-from posnmt.deploy.server.clients import Keys, Rate
+from posnmt.deploy.server.clients import Keys, Rate, digest
+from posnmt.deploy.server.glossaries import Glossaries
 from posnmt.deploy.server.held import Held
 from posnmt.deploy.server.languages import Undecided, detect_among, match
 from posnmt.deploy.server.models import Model, Models
@@ -22,6 +24,7 @@ from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.translate.requests import Search, numbered
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, losses
 
 WARNING = "X-Posnmt-Warning"
@@ -38,6 +41,13 @@ BUSY = "the server has as much work as it can do in time; send the request again
 
 GONE = 499
 """The status that is counted where a client has gone before its answer."""
+
+
+TERMS = 10
+"""A sentence with terms of a glossary may cost this many times as much as the longest line without terms."""
+
+_GROUPS = count()
+"""Numbers of groups of lines that are translated together, so that no group has lines of two requests."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,10 @@ class Translated:
 class Service:
     """The models with the limits of those who use them, and the documents that these sent."""
 
-    def __init__(self, models: Models, keys: Keys, settings: Settings) -> None:
+    def __init__(self, models: Models, keys: Keys, settings: Settings, glossaries: Glossaries | None = None) -> None:
         self.models, self.keys, self.settings = models, keys, settings
         self.held = Held(settings)
+        self.glossaries = glossaries or Glossaries()
         self._used: Counter[str] = Counter()
         self._rate, self._rate_characters = Rate(settings.rate), Rate(settings.rate_characters)
 
@@ -89,11 +100,10 @@ class Service:
             Refusal: no such key, or too many requests.
         """
         if self.keys:
-            scheme, _, value = request.headers.get("authorization", "").partition(" ")
-            value = value.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
-            owner = self.keys.owner(key or value)
+            given = _key(request, key)
+            owner = self.keys.owner(given)
             if owner is None:
-                what = "this API key is not known here" if key or value else "an API key is needed"
+                what = "this API key is not known here" if given else "an API key is needed"
                 raise Refusal(403, f"{what}; ask the operator of this server for one")
             client = owner
         else:
@@ -101,6 +111,16 @@ class Service:
         if wait := self._rate.wait(client):
             raise later(f"more than {self._rate.per_minute:,} requests a minute", wait)
         return client
+
+    def holder(self, request: Request, key: str | None = None) -> str:
+        """Whose glossaries a request may use: a digest of its key; where there are no keys, everybody's.
+
+        A digest tells keys apart that have the same name, and does not change with the key's line in its file.
+
+        Args:
+            key: as in `client`, which has accepted it.
+        """
+        return digest(_key(request, key)).hex() if self.keys else EVERYBODY
 
     def between(self, source: str | None, target: str, texts: Sequence[str]) -> tuple[Model, float | None]:
         """The model for two languages, and the confidence if the source was detected.
@@ -135,10 +155,19 @@ class Service:
         except Undecided as undecided:
             raise Refusal(400, str(undecided)) from None
 
-    def search(self, model: Model, nbest: int, scored: bool = False, aligned: bool = False, **options: Any) -> Search:
+    def search(
+        self,
+        model: Model,
+        nbest: int,
+        scored: bool = False,
+        aligned: bool = False,
+        terms: Terms | None = None,
+        **options: Any,
+    ) -> Search:
         """The search for `nbest` translations of each line; the beam becomes at least as wide.
 
         Args:
+            terms: a glossary; None: there is none.
             options: settings of `decode`; None: as the model has it.
 
         Raises:
@@ -150,7 +179,7 @@ class Service:
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
         others = {name: value for name, value in {**options, "beam": width}.items() if value is not None}
-        return Search(model.decode.model_copy(update=others), nbest, scored, aligned)
+        return Search(model.decode.model_copy(update=others), nbest, scored, aligned, terms)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search
@@ -161,21 +190,59 @@ class Service:
             Refusal: too much text, a full queue, a line that the model cannot read, no time left, or nobody waits.
         """
         parts = [split(text) for text in texts]
-        lines = self._checked([line for each, _ in parts for line in each])
-        size = sum(map(len, texts))
-        settings = self.settings
-        if size > settings.request_characters or len(lines) > settings.request_lines:
-            what = f"{size:,} characters in {len(lines):,} lines are more than the {settings.request_characters:,}"
-            raise Refusal(413, f"{what} characters and {settings.request_lines:,} lines of a request; send fewer")
+        lines = [line for each, _ in parts for line in each]
+        translations = iter(await self.lines(request, client, model, lines, search, sum(map(len, texts))))
+        return [Translated([next(translations) for _ in each], ends) for each, ends in parts]
+
+    async def lines(
+        self,
+        request: Request,
+        client: str,
+        model: Model,
+        lines: Sequence[str],
+        search: Search,
+        size: int,
+        context: Sequence[str] = (),
+    ) -> list[Translation]:
+        """The translation of each line, in order.
+
+        Args:
+            size: the characters of the texts that the lines are from.
+            context: lines that stand before each of the lines; fewer than `model.engine.context`.
+
+        Raises:
+            Refusal: as `translate`.
+        """
+        settings, together = self.settings, 1 + len(context)
+        lines = self._checked([each for line in lines for each in (*context, line)])
+        work = max(size, sum(map(len, lines)))
+        self.refuse_large(work, len(lines))
         longest = max(map(len, lines), default=0)
         if longest > settings.line_characters:
             what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
             raise Refusal(413, f"{what}; write a sentence a line")
-        job = Job(numbered(lines, "text"), search)
-        self._add(client, size, model, job)
-        translations = iter(await self._wait(request, model, job))
+        documents = [f"{next(_GROUPS)}" for _ in lines[::together] for _ in range(together)] if context else ()
+        if context:
+            search = replace(search, decode=search.decode.model_copy(update={"join": together}))
+        job = Job(numbered(lines, "text", documents=documents), search, together)
+        if search.terms is not None and job.largest > TERMS * settings.line_characters:
+            raise Refusal(413, "a sentence has too many words of the glossary; send shorter sentences")
+        self._add(client, work, model, job)
+        translations = await self._wait(request, model, job)
         self._used[client if self.keys else EVERYBODY] += size
-        return [Translated([next(translations) for _ in each], ends) for each, ends in parts]
+        return translations[together - 1 :: together]
+
+    def refuse_large(self, characters: int, lines: int = 0) -> None:
+        """Check the size of a request.
+
+        Raises:
+            Refusal: it is too large.
+        """
+        settings = self.settings
+        if characters > settings.request_characters or lines > settings.request_lines:
+            what = f"{characters:,} characters in {lines:,} lines" if lines else f"{characters:,} characters"
+            most = f"{settings.request_characters:,} characters and {settings.request_lines:,} lines of a request"
+            raise Refusal(413, f"{what} are more than the {most}; send fewer")
 
     def count(self, client: str, size: int) -> None:
         """Note that so many characters were translated for a client."""
@@ -255,6 +322,12 @@ class Service:
         raise Refusal(504, f"the translation was not ready within {self.settings.timeout:g} seconds; send fewer texts")
 
 
+def _key(request: Request, key: str | None) -> str:
+    """The API key of a request, from its fields or else from its header; empty if there is none."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return key or (value.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else "")
+
+
 async def _disconnected(request: Request) -> None:
     """Wait until the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -277,6 +350,10 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
         sentences.append(f"{limited:,} {of} reached the output limit of {limit}")
     if longer:
         sentences.append(f"{longer:,} {of} are longer than the {longest:,} subwords of the longest training sentence")
+    if alone := sum(bool(each.request.document) and each.joined == 1 for each in translations):
+        sentences.append(f"{alone:,} {of} were translated without the context, as they are too long together")
+    if missing := sum(bool(each.missing_terms) for each in translations):
+        sentences.append(f"{missing:,} {of} lack a term of the glossary in their translations")
     return [*sentences, *losses(translations)]
 
 
