@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.commands import all_commands
 from tests.support.forked import become
-from tests.support.untrained import LEARNED
 
 POSNMT = [sys.executable, "-m", "posnmt"]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/dev/full and the statuses of shells are Unix's")

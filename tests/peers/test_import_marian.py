@@ -10,8 +10,8 @@ import torch
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.run.run import Run
-from posnmt.translate.requests import Search, numbered
 from posnmt.translate.bounds import output_limit
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from tests.support import marian
 from tests.support.commands import run

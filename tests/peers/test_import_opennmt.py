@@ -13,8 +13,8 @@ import torch
 
 from posnmt.config.schema import Decode
 from posnmt.run.run import Run
-from posnmt.translate.requests import Search, numbered
 from posnmt.translate.bounds import output_limit
+from posnmt.translate.requests import Search, numbered
 from posnmt.translate.translator import Translator
 from tests.peers.opennmt import opennmt
 from tests.support import marian, onmt_checkpoint

@@ -15,8 +15,8 @@ import torch
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Sampling
 from posnmt.data.subword import BREAK
-from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.bounds import output_limit
+from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.subwords import Searcher, score_subwords
 from posnmt.translate.watched import can_be_watched
 from tests.support import draws
