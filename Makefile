@@ -63,9 +63,10 @@ test-slurm: $(READY)
 	$(BIN)/python tests/slurm/cluster.py --nodes 2 run $(BIN)/python -m pytest tests/slurm -rs
 
 # The sdist and the wheel in dist/: built, checked, and the wheel installed and used from another folder. ALSO names other
-# Pythons to do the same with, but for PyTorch: make test-install ALSO="python3.12 python3.13"
+# Pythons to do the same with, but for PyTorch: make test-install ALSO="python3.12 python3.13". A publisher gives URL, the
+# address of the repository: README's links then work on PyPI, and the project has its addresses there.
 test-install: $(READY)
-	$(BIN)/python -m tests.install.install --also $(ALSO)
+	$(BIN)/python -m tests.install.install $(if $(URL),--url $(URL)) --also $(ALSO)
 
 # Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
 mutants: $(READY)

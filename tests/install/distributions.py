@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tarfile
@@ -21,22 +22,16 @@ PACKAGED = [
     "posnmt/evaluation/report/templates/report.js",
     "posnmt/study/recipes/neishi2019.yaml",
 ]
-"""Patterns that some file of both must match, besides every file of the package in the tree."""
+"""Patterns that some file of both must match."""
 
-OUTSIDE = [
-    "tests/*",
-    "position/tests/*",
-    "benchmarks/*",
-    "docs/*",
-    "notebooks/*",
-    "configs/*",
-    ".*",
-    "build/*",
-    "runs/*",
-    "demo/*",
-    "*.pyc",
-]
+OUTSIDE = [".*", "build/*", "runs/*", "demo/*", "*.pyc"]
 """Patterns that no file of either may match."""
+
+OUTSIDE_WHEEL = ["tests/*", "position/*", "benchmarks/*", "docs/*", "notebooks/*", "configs/*"]
+"""Patterns that no file of the wheel may match. An sdist has the tests and what they read."""
+
+LINK = re.compile(r"(!?)(\[[^\]]*\]\()(?!https?:|#)([^)\s]+)")
+"""A link or picture with a relative address: its mark of a picture, what is before the address, and the address."""
 
 
 def clean_copy(root: Path, out: Path) -> Path:
@@ -54,6 +49,29 @@ def clean_copy(root: Path, out: Path) -> Path:
     return out
 
 
+def published(tree: Path, url: str) -> None:
+    """Give a copy of the tree the address of its repository, so that links of README work on PyPI.
+
+    Args:
+        tree: changed in README.md and pyproject.toml.
+        url: of the repository on a host with GitHub's paths, such as https://github.com/OWNER/posnmt.
+    """
+    readme, project = tree / "README.md", tree / "pyproject.toml"
+    readme.write_text(
+        LINK.sub(
+            lambda found: f"{found[1]}{found[2]}{url}/{'raw' if found[1] else 'blob'}/main/{found[3]}",
+            readme.read_text(),
+        )
+    )
+    urls = {
+        "Source": url,
+        "Documentation": f"{url}/blob/main/docs/README.md",
+        "Changes": f"{url}/blob/main/CHANGELOG.md",
+    }
+    table = "".join(f'{name} = "{address}"\n' for name, address in urls.items())
+    project.write_text(project.read_text().replace("[project.scripts]", f"[project.urls]\n{table}\n[project.scripts]"))
+
+
 def built(python: Path, tree: Path, out: Path, *options: str) -> list[Path]:
     """The distributions that `python -m build` makes of a tree: an sdist, and a wheel of the sdist."""
     command = [str(python), "-m", "build", "--outdir", str(out), *options, str(tree)]
@@ -65,22 +83,31 @@ def built(python: Path, tree: Path, out: Path, *options: str) -> list[Path]:
 
 def faults(tree: Path, sdist: Path, wheel: Path) -> list[str]:
     """What is wrong with the content of an sdist and a wheel that are built from a tree."""
-    files = [path.relative_to(tree) for name in SOURCES for path in (tree / name).rglob("*") if path.is_file()]
-    packages, installed = [str(path) for path in files], [str(path).removeprefix("position/") for path in files]
+    everything = [str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()]
+    source = [name for name in everything if not name.startswith(".") and "/." not in name]
+    packages = [
+        name.removeprefix("position/") for name in everything if name.startswith(tuple(f"{each}/" for each in SOURCES))
+    ]
     return [
+        *_faults(f"{sdist.name}: ", source, _sdist(sdist), [], OUTSIDE),
         *_faults(
-            f"{sdist.name}: ", packages, _sdist(sdist), ["LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"]
+            f"{wheel.name}: ",
+            packages,
+            _wheel(wheel),
+            ["*.dist-info/licenses/LICENSE", "*.dist-info/METADATA"],
+            OUTSIDE + OUTSIDE_WHEEL,
         ),
-        *_faults(f"{wheel.name}: ", installed, _wheel(wheel), ["*.dist-info/licenses/LICENSE", "*.dist-info/METADATA"]),
     ]
 
 
-def _faults(where: str, package: list[str], content: dict[str, bytes], others: list[str]) -> list[str]:
+def _faults(
+    where: str, files: list[str], content: dict[str, bytes], others: list[str], outside: list[str]
+) -> list[str]:
     names = list(content)
-    missing = [name for name in package if name not in content]
+    missing = [name for name in files if name not in content]
     missing += [pattern for pattern in [*PACKAGED, *others] if not any(fnmatch(name, pattern) for name in names)]
-    outside = [name for name in names if any(fnmatch(name, pattern) for pattern in OUTSIDE)]
-    return [f"{where}lacks {name}" for name in missing] + [f"{where}has {name}" for name in outside]
+    wrong = [name for name in names if any(fnmatch(name, pattern) for pattern in outside)]
+    return [f"{where}lacks {name}" for name in missing] + [f"{where}has {name}" for name in wrong]
 
 
 def differences(one: Path, other: Path, below: str = "") -> list[str]:

@@ -15,7 +15,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from tests.install.distributions import built, clean_copy, differences, faults
+from tests.install.distributions import built, clean_copy, differences, faults, published
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ["build==1.6.1", "twine==7.0.0", "uv==0.9.9"]
@@ -30,17 +30,21 @@ def tools(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def build(folder: Path, python: Path, out: Path) -> Path:
+def build(folder: Path, python: Path, out: Path, url: str | None) -> Path:
     """Build both in a clean copy of the tree, and the wheel of position/, and check them; posnmt's wheel.
 
     Raises:
         SystemExit: a file is missing, is too many, or differs between the sdist's wheel, the tree's, and position/'s.
     """
-    tree = clean_copy(ROOT, folder / "tree")
+    trees = [clean_copy(ROOT, folder / name) for name in ("tree", "again", "seen")]
+    for each in trees:
+        if url is not None:
+            published(each, url)
+    tree, again, seen = trees
     wheel, sdist = sorted(built(python, tree, out), key=lambda path: path.suffix != ".whl")
     subprocess.run([python, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
-    [direct] = built(python, clean_copy(ROOT, folder / "again"), folder / "direct", "--wheel")
-    found = faults(clean_copy(ROOT, folder / "seen"), sdist, wheel)
+    [direct] = built(python, again, folder / "direct", "--wheel")
+    found = faults(seen, sdist, wheel)
     found += [f"{name} differs between a wheel of the sdist and one of the tree" for name in differences(wheel, direct)]
     [alone] = built(python, clean_copy(ROOT, folder / "position") / "position", folder / "small", "--wheel")
     found += [
@@ -83,12 +87,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--also", nargs="*", default=[], metavar="PYTHON", help="such as python3.13")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the sdist and the wheel")
+    parser.add_argument(
+        "--url", help="the repository, for links of README on PyPI, such as https://github.com/OWNER/posnmt"
+    )
     arguments = parser.parse_args()
     for old in arguments.out.glob("posnmt-*"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="posnmt-build-") as folder:
         python = tools(Path(folder) / "tools")
-        wheel = build(Path(folder), python, arguments.out)
+        wheel = build(Path(folder), python, arguments.out, arguments.url)
         for version in VERSIONS:
             resolve(python, wheel, version)
     stranger = [STRANGER, wheel, "--constraints", ROOT / "constraints.txt"]
