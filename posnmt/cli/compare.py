@@ -34,7 +34,7 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--hours",
     type=NumberRange(min=0, min_open=True),
-    help="how long all of it may take on this machine; default: as many passes as `posnmt train` makes by itself",
+    help="how long all of it takes while this machine is as fast as now; default: the passes that `posnmt train` makes",
     heading="Run",
 )
 @option("--out", type=PATH, required=True, help="the folder of the comparison, which is a study's", heading="Run")
@@ -142,10 +142,12 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     units = "blocks of lines" if plan["blocks"] else "documents"
     yield "corpus", f"{plan['pairs']:,} pairs: {plan['trained']:,} for training"
     chosen = (
-        "of pairs of one sentence three quarters are not longer; --cap changes it" if plan["is_chosen"] else "--cap"
+        "three quarters of the pairs of one sentence have no more; --cap sets another" if plan["is_chosen"] else "--cap"
     )
-    kept = f"{plan['kept']:,} training pairs and {plan['developed']:,} dev pairs are not longer"
-    yield "cap", f"{plan['cap']} subwords on either side ({chosen}): {kept}"
+    kept = f"{plan['kept']:,} training pairs and {plan['developed']:,} dev pairs have no more"
+    longer = f"{plan['trained'] - plan['kept']:,} longer training pairs are left out"
+    yield "cap", f"{plan['cap']} subwords on either side ({chosen})"
+    yield "training", f"{kept}; {longer}"
     lengths = f"{plan['longest'] + 1} to {plan['longest_tested']} subwords"
     test = f"{plan['seen']:,} sentences of trained lengths, and {plan['longer']:,} longer ones ({lengths})"
     yield "test", f"{test}, from {plan['documents']:,} {units}"
@@ -156,17 +158,14 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "model", f"{model}, batches of {plan['batch']:,} subwords"
     yield "trainings", f"{len(plan['systems']) * plan['seeds']}: {', '.join(plan['systems'])}, {plan['seeds']} of each"
     yield "updates", f"{plan['updates']:,} of each training, about {plan['passes']:.2g} passes"
+    yield "expect", f"{plan['expects']}. Outputs of a system below {plan['floor']:g} BLEU are not compared"
     yield "could find", _finds(plan)
     parts = {name: duration(3600 * plan["hours"][name]) for name in ("training", "testing", "others")}  # type: ignore[literal-required]
     limit = "" if plan["limit"] is None else f" of {plan['limit']:g} hours"
     at_once = f"{plan['hours']['workers']} trainings at a time"
-    yield (
-        "time",
-        (
-            f"about {duration(3600 * total(plan['hours']))}{limit}, with {at_once}: "
-            f"training {parts['training']}, testing {parts['testing']}, the rest {parts['others']}"
-        ),
-    )
+    time = f"about {duration(3600 * total(plan['hours']))}{limit}, with {at_once}, if this machine stays as fast as now"
+    others = f"speeds, analyses and the report {parts['others']}"
+    yield "time", f"{time}: training {parts['training']}, testing {parts['testing']}, {others}"
 
 
 def _finds(plan: Plan) -> str:

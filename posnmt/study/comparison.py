@@ -35,7 +35,9 @@ from posnmt.study.measured import Finding
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.trainings import train_config
 from posnmt.study.workflow import runner
+from posnmt.training import expectations
 from posnmt.training.choose import Written
+from posnmt.training.expectations import Expectation
 
 Say = Callable[[str], None]
 SCALE: Scale = "small"
@@ -126,6 +128,8 @@ class Plan(TypedDict):
         vocabulary, width, dropout, batch: of the models and their training.
         systems, seeds: that are trained.
         updates, passes: of each training.
+        expects: what trainings of ours on such a corpus have reached, in words (`posnmt.training.expectations`).
+        floor: BLEU that every system must reach, so that its outputs are compared.
         finds, found_by: place of a comparison -> the smallest difference that could be found there, as estimated by
             `posnmt.study.foreseen`, and the number of seeds that this holds for: those of the plan, or those of a
             request that names none if the plan has one seed, which says nothing of others.
@@ -155,6 +159,8 @@ class Plan(TypedDict):
     seeds: int
     updates: int
     passes: float
+    expects: str
+    floor: float
     finds: dict[str, float | None]
     found_by: int
     hours: hours.Hours
@@ -188,6 +194,7 @@ def planned(request: Request, out: Path, say: Say) -> Kept:
         names = dict.fromkeys([*facts, *kept["request"]])
         changed = [name for name in names if facts.get(name) != kept["request"].get(name)]
         if not changed:
+            say("this was planned before, and goes on where it was")
             return kept
         if (out / "steps").exists():
             what = f"the comparison in this folder has begun with other values of {', '.join(changed)}"
@@ -216,7 +223,7 @@ def run(kept: Kept, out: Path, say: Say) -> runner.Summary:
     try:
         return study.run(load(str(out / RECIPE)), SCALE, out / TEXT, out, say=say)
     except KeyboardInterrupt:
-        say("stopped; the same command goes on")
+        say("stopped; to go on, run the same command again")
         raise
 
 
@@ -288,6 +295,9 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
     found_by = request.seeds if request.seeds > 1 else Request.seeds
     of_seeds = _recipe(replace(request, seeds=found_by), settings, texts, decided)
     finds = foreseen.differences(_loaded(of_seeds), SCALE, _samples(texts))
+    measured = expectations.is_measured(config)
+    median = float(np.median(texts.lengths[:, 0]))
+    expected = expectations.expectation(len(texts.lengths), median, updates) if measured else Expectation()
     left = texts.left_out
     plan = Plan(
         pairs=len(pairs), trained=len(texts.training), kept=len(texts.lengths), cap=texts.cap,
@@ -297,8 +307,8 @@ def _planned(request: Request, settings: dict[str, Any], say: Say) -> tuple[Plan
         blocks=request.documents is None or request.test is not None,
         blank=left.blank, repeated=left.seen, several=left.several, vocabulary=config.subword.vocabulary,
         width=config.model.d_model, dropout=config.model.dropout, batch=config.train.batch, systems=request.compared,
-        seeds=request.seeds, updates=updates, passes=round(updates / of_pass, 2), finds=finds, found_by=found_by,
-        hours=needed, limit=request.hours,
+        seeds=request.seeds, updates=updates, passes=round(updates / of_pass, 2), expects=str(expected),
+        floor=recipe.scales[SCALE].floor, finds=finds, found_by=found_by, hours=needed, limit=request.hours,
     )  # fmt: skip
     return plan, tree, texts
 

@@ -183,7 +183,9 @@ def test_a_plan_is_kept_for_the_same_request_and_replaced_before_trainings(asked
     out = tmp_path / "out"
     first = planned(asked, out, unheard)
     before = (out / RECIPE).stat().st_mtime_ns
-    assert planned(asked, out, unheard) == first == json.loads((out / PLAN).read_text())
+    heard = []
+    assert planned(asked, out, heard.append) == first == json.loads((out / PLAN).read_text())
+    assert len(heard) == 1  # that it goes on
     assert (out / RECIPE).stat().st_mtime_ns == before
     other = planned(replace(asked, seeds=1), out, unheard)
     assert other["plan"]["seeds"] == 1
@@ -224,6 +226,19 @@ def test_a_plan_says_what_it_could_find(made, asked, tmp_path):
     for place in found["finds"]:
         assert 0 < many["finds"][place] < one["finds"][place] < found["finds"][place]
     assert all(each["finds"]["test, longer"] > each["finds"]["test, seen"] for each in (one, found, many))
+
+
+def test_a_plan_says_what_trainings_on_such_a_corpus_have_reached(made, tmp_path):
+    """Of the small model on a corpus near one of ours; of other models it is not known."""
+    found, _, recipe = made
+    assert found["expects"].startswith("unknown")
+    assert found["floor"] == recipe.scales[SCALE].floor == 10
+    for name, side in (("en", "source"), ("de", "target")):
+        lines = (f"{getattr(pair, side)}\n" for pair in generate(9500, 6, 28, 1))
+        (tmp_path / f"c.{name}").write_text("".join(lines), encoding="utf-8")
+    settings = ("subword.vocabulary=1000", "train.steps=400")
+    near = Request(tmp_path / "c.en", tmp_path / "c.de", ["transformer", "relative"], settings=settings)
+    assert "17.9 BLEU after 400 updates" in planned(near, tmp_path / "out", unheard)["plan"]["expects"]
 
 
 REFUSALS = {
