@@ -275,6 +275,21 @@ def test_a_model_that_cannot_be_had_is_named(case, options, what, todo):
     assert todo in line
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_without_the_hub_a_model_that_is_not_here_is_said_before_packages_are_fetched(case, monkeypatch, cached):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HOME", str(Path("hub").resolve()))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9")
+    if cached:
+        Path("hub/hub/models--no--model").mkdir(parents=True)
+    shutil.rmtree(place := Environment(metric("overlap").packages).folder)
+    (line,) = refused("metrics", "install", "overlap", "--model", "no/model")
+    assert ("the packages could not be installed" in line) == cached
+    assert ("the model no/model is not here: http://127.0.0.1:9 cannot be reached" in line) != cached
+    assert "add --from FOLDER" in line
+    assert place.exists() == cached
+
+
 def test_packages_that_cannot_be_had_are_named_with_what_to_copy(case):
     (Environment(metric("overlap").packages).folder / MARK).unlink()
     Path("from").mkdir()

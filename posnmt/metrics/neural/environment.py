@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,9 @@ class Environment:
             return "its Python is no longer there"
         return None if self._content() == made else "its packages are not those that it was made with"
 
-    def make(self, python: str, wheels: Path | None, pythons: tuple[str, ...], display: Display) -> bool:
+    def make(
+        self, python: str, wheels: Path | None, pythons: tuple[str, ...], display: Display, before: Callable[[], None]
+    ) -> bool:
         """Make it, unless it is complete.
 
         Args:
@@ -89,6 +91,7 @@ class Environment:
             wheels: a folder with all packages, instead of the package index.
             pythons: the versions of Python that have the packages; empty: any.
             display: shows the progress.
+            before: called before packages are fetched.
 
         Returns:
             Whether it was made.
@@ -100,6 +103,7 @@ class Environment:
             if self.fault() is None:
                 return False
             self._check(python, pythons)
+            before()
             shutil.rmtree(self.folder, ignore_errors=True)
             display.say(f"making an environment in {self.folder}")
             _ran([python, "-m", "venv", str(self.folder)], "the environment", "install Python's venv and ensurepip")

@@ -21,6 +21,7 @@ from posnmt.base.output import write_json
 from posnmt.base.plugins import Origin
 from posnmt.base.progress import Display
 from posnmt.metrics.neural.environment import Environment, default_python, folder
+from posnmt.metrics.neural.hub import refuse_unreachable
 from posnmt.metrics.neural.metric import NeuralMetric
 from posnmt.metrics.neural.run import advice, file_name, run
 
@@ -118,12 +119,17 @@ def install(name: str, metric: NeuralMetric, request: Request, display: Display)
         raise UserError("there is no such folder", request.origin, "name a folder with wheels or models: --from FOLDER")
     environment = Environment(metric.packages)
     wheels = request.origin if request.origin is not None and any(request.origin.glob("*.whl")) else None
-    made = environment.make(request.python or default_python(), wheels, tuple(metric.pythons), display)
-    before = None if made else _complete(name, metric)
-    if before is not None and request.model is None:
-        return before, False
-    display.say(f"looking for the model of {name}")
     model = request.model or (_record(name)["model"] if _place(name).exists() else metric.model)
+
+    def before() -> None:
+        if request.origin is None and not Path(model).exists():
+            refuse_unreachable(model)
+
+    made = environment.make(request.python or default_python(), wheels, tuple(metric.pythons), display, before)
+    complete = None if made else _complete(name, metric)
+    if complete is not None and request.model is None:
+        return complete, False
+    display.say(f"looking for the model of {name}")
     if Path(model).exists() and not (request.origin is not None and (request.origin / model).exists()):
         model = str(Path(model).resolve())
     asked = {

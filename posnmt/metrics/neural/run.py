@@ -108,13 +108,13 @@ def _fault(name: str, event: Event, log: Path) -> UserError:
     if event["error"] == "memory":
         return UserError(f"{name} ran out of memory: {event['what']}", log, SMALLER)
     if event["error"] == "missing":
-        return _missing(event["model"], event["what"])
+        return missing(event["model"], event["what"])
     if event["error"] == "unsuitable":
         return UserError(event["what"], None, f"name a model of {name}: --model ID or PATH")
     return UserError(f"{name} failed: {event['error']}: {event['what']}", log, "the file has all that it printed")
 
 
-def _missing(model: str, reason: str) -> UserError:
+def missing(model: str, reason: str) -> UserError:
     """The fault of a model that is not here, and what to copy where."""
     if not reason:
         return UserError("there is no such model", model, "give the path of a model, or its id on the hub")
