@@ -110,20 +110,19 @@ def draw_names(
     from matplotlib.lines import Line2D
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
-    from matplotlib.transforms import ScaledTranslation
 
-    figure = axes.figure
+    figure = axes.get_figure(root=True)
     assert figure is not None
-    inches = figure.dpi_scale_trans
-    beside = inches + ScaledTranslation(1, 0, axes.transAxes)  # inches from the lower right corner of the plot
+    inches, (width, high), plot = figure.dpi_scale_trans, figure.get_size_inches(), axes.get_position()
+    right, bottom = plot.x1 * width, plot.y0 * high
     for curve, text, place, height in zip(curves, canvas.entries(curves), places, heights, strict=True):
         colour, value = canvas.line_style(curve.number)["color"], _end(curve, names.place)
-        points = [axes.transData.transform((x, value)) for x in (place, axes.get_xlim()[1])]
-        points.append(beside.transform((MARKER * POINT, height * POINT)))
-        path = Path(inches.inverted().transform(points))
+        ends = axes.transData.transform([(x, value) for x in (place, axes.get_xlim()[1])])
+        at = right + MARKER * POINT, bottom + height * POINT
+        path = Path([*inches.inverted().transform(ends), at])
         axes.add_artist(
             PathPatch(path, transform=inches, fill=False, color=colour, linewidth=0.5, clip_on=False, zorder=2.2)
         )
-        marker = {**canvas.marker_style(curve.number), "color": colour, "linestyle": "none", "transform": beside}
-        figure.add_artist(Line2D([MARKER * POINT], [height * POINT], **marker))
-        figure.text(NAME * POINT, height * POINT, text, transform=beside, ha="left", va="center", fontsize=LEGEND_FONT)
+        marker = {**canvas.marker_style(curve.number), "color": colour, "linestyle": "none", "transform": inches}
+        figure.add_artist(Line2D([at[0]], [at[1]], **marker))
+        figure.text(right + NAME * POINT, at[1], text, transform=inches, ha="left", va="center", fontsize=LEGEND_FONT)
