@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import _thread
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event
 from types import FrameType, TracebackType
 from typing import Any
@@ -14,8 +15,31 @@ class Interrupted(Exception):
     """The work was stopped by a signal (Ctrl-C, or a cluster's notice) and has saved its state."""
 
 
+ENDS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+"""Signals that end a process beside Ctrl-C: of `kill` and of a cluster, and of a terminal that is closed."""
+
+
+@contextmanager
+def as_interruption() -> Iterator[None]:
+    """In the block, a signal of `ENDS` raises KeyboardInterrupt, as Ctrl-C does, so that temporary files are removed.
+
+    A signal that is ignored, as SIGHUP by `nohup`, stays so.
+    """
+    before = {number: signal.getsignal(number) for number in ENDS}
+    try:
+        for number in (each for each, handler in before.items() if handler == signal.SIG_DFL):
+            signal.signal(number, signal.default_int_handler)
+    except ValueError:  # only the main thread can set handlers
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class StopSignal:
-    """Records SIGINT and SIGTERM, so that work can end where its state can be saved; a second one interrupts it.
+    """Records SIGINT and those of `ENDS`, so that work can end where its state can be saved; a second one interrupts.
 
     Args:
         answer: gives the answer to the first signal, from the state of the work at that moment.
@@ -28,7 +52,7 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, *(each for each in ENDS if signal.getsignal(each) != signal.SIG_IGN)):
             try:
                 self._before[number] = signal.signal(number, self._hear)
             except ValueError:  # only the main thread can set handlers

@@ -15,6 +15,7 @@ import click
 
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
+from posnmt.base.interrupt import as_interruption
 from posnmt.cli import help as help_
 from posnmt.cli import streams
 from posnmt.cli.faults import in_words, sentence
@@ -157,7 +158,7 @@ class Group(Command, click.Group):
     def _outcome(self, *args: Any, **kwargs: Any) -> tuple[int, list[str]]:
         """The exit status of a command, and the lines with which it ends."""
         try:
-            with _faults_of_plugins():
+            with as_interruption(), _faults_of_plugins():
                 super().main(*args, **{**kwargs, "standalone_mode": False})
             sys.stdout.flush()
         except UserError as error:
