@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -104,6 +105,9 @@ def _work(
     with ProcessPoolExecutor(processes, get_context("spawn"), ignore) as pool:
         try:
             yield from pool.map(_count_slice, *work)
+        except BrokenProcessPool:
+            todo = "it may have run out of memory: free some, or use --processes 1"
+            raise UserError("a process of the analysis ended unexpectedly", None, todo) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
