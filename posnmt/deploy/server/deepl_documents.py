@@ -80,7 +80,7 @@ def routes(service: Service) -> APIRouter:
         client = service.client(request, query.auth_key)
         source = Source.sent(query.filename or name, content)
         _refuse(query, source)
-        languages = query.source_lang, query.target_lang
+        languages = query.source_lang or None, query.target_lang
         any_model(service, languages)
         document = Document(client, source.name, key=secrets.token_hex(32), warnings=unknown(query, REFUSED))
         held.begin(document)
@@ -119,7 +119,7 @@ def _refuse(query: DocumentQuery, source: Source) -> None:
         Refusal: it is not.
     """
     unsupported = [name for name in REFUSED if (query.model_extra or {}).get(name)]
-    if query.formality not in ("default", "prefer_more", "prefer_less"):
+    if query.formality not in ("", "default", "prefer_more", "prefer_less"):
         unsupported.append("formality")
     if unsupported:
         raise Refusal(400, f"{', '.join(unsupported)}: not supported by this server for documents; leave it out")

@@ -52,7 +52,6 @@ class DetectQuery(Keyed):
     """A text in an unknown language."""
 
     q: str
-    format: str | None = Field(None, description="has no effect, and is sent by some clients")
 
 
 class ErrorBody(BaseModel):
@@ -164,7 +163,7 @@ def routes(service: Service) -> APIRouter:
         ]
 
     @router.post("/detect", responses=ERRORS, openapi_extra=body_of(DetectQuery))
-    async def detect_language(request: Request) -> list[dict[str, Any]]:
+    async def detect_language(request: Request) -> JSONResponse:
         """List the possible languages of a text, most probable first, if their confidence is at least 5 percent.
 
         If a language is one of the server's source languages, its code is the server's.
@@ -172,9 +171,10 @@ def routes(service: Service) -> APIRouter:
         query = await read(request, DetectQuery)
         service.client(request, query.api_key)
         shares = {match(code, service.models.sources) or code: share for code, share in detect(query.q).items()}
-        return [
+        found = [
             {"confidence": round(100 * share, 1), "language": code} for code, share in shares.items() if share >= LEAST
         ]
+        return JSONResponse(found, headers=header_of(unknown(query)))
 
     @router.get("/health", responses={503: {"description": "a translating thread has ended"}})
     async def health() -> JSONResponse:
