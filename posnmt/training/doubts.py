@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from posnmt.base.progress import duration
 from posnmt.base.words import counted
 from posnmt.config.schema import Config, Train
 from posnmt.data.store import Split, Store
@@ -18,13 +19,15 @@ from posnmt.training.schedule import warmup_and_cooldown
 
 
 def doubts(
-    config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store, chosen: Collection[str] = ()
-) -> list[str]:
+    config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store, in_pass: int,
+    chosen: Collection[str] = (),
+) -> list[str]:  # fmt: skip
     """A sentence for each sign that a run learned too little.
 
     Args:
         progress: at the end of the run.
         on_dev: figures of `evaluate`; empty without dev.
+        in_pass: batches of a pass.
         chosen: dotted keys of the settings that the configuration left out.
     """
     sentences = []
@@ -35,9 +38,11 @@ def doubts(
             " rate never reached its peak; train for longer, or lower train.schedule.warmup"
         )
     if progress.cursor.epoch == 0:
+        share = progress.epochs(in_pass)
+        pace = f": at the pace of this run, a pass takes {duration(progress.seconds / share)}" if share else ""
         sentences.append(
             "the run ended before it had seen the whole corpus once, after"
-            f" {counted(progress.step, 'update')}; train for longer"
+            f" {counted(progress.step, 'update')}, {share:.0%} of a pass; train for longer{pace}"
         )
     if (perplexity := on_dev.get("perplexity")) is not None:
         unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)

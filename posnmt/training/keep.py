@@ -124,7 +124,8 @@ class Keeper:
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
             _write_dev(t, run)
-            for doubt in doubts(t.config, progress, t.on_dev, t.store, run.record.get("chosen", ())):
+            in_pass, chosen_for = len(t.plan.epoch(progress.cursor.epoch)), run.record.get("chosen", ())
+            for doubt in doubts(t.config, progress, t.on_dev, t.store, in_pass, chosen_for):
                 t.display.say(f"warning: {doubt}")
         spent = f"{counted(progress.step, 'update')} in {duration(progress.seconds)}"
         t.display.say(f"stopped after {reason}: {spent}; model: {chosen}")

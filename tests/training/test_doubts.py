@@ -42,15 +42,19 @@ def test_each_doubt_has_its_sign(path):
     store = prepare(config)
     unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
     whole = Progress(step=10, cursor=Cursor(epoch=1))
-    assert doubts(config, whole, {"perplexity": 0.89 * unigram}, store) == doubts(config, whole, {}, store) == []
-    [sentence] = doubts(config, whole, {"perplexity": 0.91 * unigram}, store)
+    assert (
+        doubts(config, whole, {"perplexity": 0.89 * unigram}, store, 12) == doubts(config, whole, {}, store, 12) == []
+    )
+    [sentence] = doubts(config, whole, {"perplexity": 0.91 * unigram}, store, 12)
     assert "the model has learned next to nothing" in sentence
-    [sentence] = doubts(config, Progress(step=9, cursor=Cursor(epoch=1)), {}, store)
+    [sentence] = doubts(config, Progress(step=9, cursor=Cursor(epoch=1)), {}, store, 12)
     assert "after 9 updates, inside the warm-up of 10" in sentence
-    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(batch=3)), {}, store)
-    assert "before it had seen the whole corpus once" in sentence
+    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(batch=3), seconds=1200), {}, store, 12)
+    assert sentence.endswith(
+        "after 10 updates, 25% of a pass; train for longer: at the pace of this run, a pass takes 1 h 20 min"
+    )
     share = load(path, ["train.schedule={type: constant, warmup: 0.5}"])
-    assert doubts(share, whole, {}, store) == []
+    assert doubts(share, whole, {}, store, 12) == []
 
 
 @pytest.mark.parametrize(
@@ -67,13 +71,13 @@ def test_the_advice_is_not_to_leave_out_what_was_left_out(path, changes, chosen,
     schedule = f"train.schedule={{type: {'noam' if changes else 'constant'}, warmup: 10}}"
     config = load(path, [schedule, *changes[1:]])
     store, whole = prepare(config), Progress(step=10, cursor=Cursor(epoch=1))
-    [sentence] = doubts(config, whole, {"perplexity": 1e6}, store, chosen)
+    [sentence] = doubts(config, whole, {"perplexity": 1e6}, store, 12, chosen)
     assert sentence.endswith(f"learned next to nothing; {remedy}")
 
 
 def test_the_advice_is_not_to_leave_out_a_warm_up_that_follows_the_clock(path):
     config = load(path, ["train.minutes=5", "train.schedule={type: constant, warmup: null}"])
-    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(epoch=1)), {"perplexity": 1e6}, prepare(config))
+    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(epoch=1)), {"perplexity": 1e6}, prepare(config), 12)
     assert sentence.endswith("learned next to nothing; train for longer, or with train.learning_rate left out")
 
 
@@ -83,8 +87,8 @@ def test_a_run_whose_translations_are_no_better_than_their_sources_says_so(path)
     dev, whole = store.split("dev"), Progress(step=10, cursor=Cursor(epoch=2))
     sources = store.text.source.decode([dev.pair(number)[0].tolist() for number in range(len(dev))])
     copied = bleu(sources, dev.target_texts, config.train.bleu_tokenizer)["bleu"]
-    assert doubts(config, whole, {"perplexity": 1.0, "bleu": copied + 0.1}, store) == []
-    [sentence] = doubts(config, whole, {"perplexity": 1.0, "bleu": copied}, store)
+    assert doubts(config, whole, {"perplexity": 1.0, "bleu": copied + 0.1}, store, 12) == []
+    [sentence] = doubts(config, whole, {"perplexity": 1.0, "bleu": copied}, store, 12)
     assert f"the source lines as they are would have {copied:.1f}" in sentence
     assert "after 2 passes" in sentence
 
