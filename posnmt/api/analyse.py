@@ -110,7 +110,7 @@ class Analysis:
         """A figure for print, as `posnmt figure` draws it. A notebook shows it, and `figure.save(path)` writes it.
 
         Args:
-            kind: `length` (a measure by source length), `difference` (from the first system), `place` (precision and
+            kind: `length` (a measure by source length), `difference` (from the baseline), `place` (precision and
                 recall by place in the sentence) or `swap`.
             measure: default: the main metric.
             systems: the names of those to draw; default: all.

@@ -64,7 +64,7 @@ class Formats(click.ParamType):
     metavar="KIND",
     default="length",
     show_default=True,
-    help="length: a measure by source length; difference: its difference from the first system; output-length: the"
+    help="length: a measure by source length; difference: its difference from the baseline; output-length: the"
     " lengths of outputs; place: precision and recall by place in the sentence; swap: a measure by swapped words;"
     " position: the loss of references by target position; position-difference: its difference from the baseline;"
     " source-length: the loss by source length",

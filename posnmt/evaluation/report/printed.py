@@ -23,7 +23,7 @@ from posnmt.evaluation.report.write import write_file
 
 KINDS = {
     "length": "a measure by source length",
-    "difference": "the difference from the first system by source length",
+    "difference": "the difference from the baseline by source length",
     "output-length": "the lengths of outputs, for the sources of each bin",
     "place": "precision and recall by place in the sentence",
     "swap": "a measure by the share of swapped words",
