@@ -1,4 +1,4 @@
-"""How posnmt writes: one file (`replacing`), files that belong together (`changing`), a new folder (`commit_folder`).
+"""How posnmt writes: one file (`replacing`), files that belong together (`changing`), a new folder (`creating`).
 
 New content is written under a temporary name, synchronised with the disk, and then renamed. So a killed process or a
 loss of power leaves the old content or the new one, never a part. If two processes write the same file, the file is
@@ -275,15 +275,21 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(number)
 
 
-def commit_folder(building: Path, place: Path) -> None:
-    """Rename a complete folder atomically, after its content is on the disk.
+@contextmanager
+def creating(place: Path) -> Iterator[Path]:
+    """Write a new folder, which gets its name when the block ends without an error, and all of it is on the disk.
+
+    Yields:
+        The folder to write into.
 
     Raises:
         OSError: `place` exists and is not empty.
     """
-    _sync_below(building)
-    os.replace(building, place)
-    sync(place.parent)
+    with _draft(place, is_folder=True) as draft:
+        yield draft
+        _sync_below(draft)
+        os.replace(draft, place)
+        sync(place.parent)
 
 
 def _sync_below(folder: Path) -> None:

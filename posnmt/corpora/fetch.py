@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import cache_folder, load_json, sha256_of
-from posnmt.base.output import changing, commit_folder
+from posnmt.base.output import changing, creating
 from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
@@ -252,20 +251,17 @@ def _cached_texts(
     folder = cache / "texts" / f"{name}-{'-'.join(key['languages'])}-{digest[:8]}"
     with locked(folder, say):
         if not folder.exists():
-            for leftover in folder.parent.glob(f".{folder.name}.*"):  # left by a killed process
-                shutil.rmtree(leftover)
-            with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
-                texts, ready = make(Path(work)), Path(work) / "ready"
-                ready.mkdir()
-                for part, path in texts.items():
-                    path.replace(ready / part)
+            with creating(folder) as ready:
+                with tempfile.TemporaryDirectory(dir=ready) as work:
+                    texts = make(Path(work))
+                    for part, path in texts.items():
+                        path.replace(ready / part)
                 facts = {part: {"sha256": sha256_of(ready / part), "lines": _lines(ready / part)} for part in texts}
                 _refuse_misaligned(label, facts)
                 files = {part: fact for part, fact in facts.items() if part in _PARTS}
                 further = {part: fact for part, fact in facts.items() if part not in _PARTS}
                 manifest = {"posnmt": __version__, **key, "files": files, "references": further}
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
-                commit_folder(ready, folder)
             say(f"{label}: {facts['source']['lines']:,} pairs")
         known: Any = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")
         facts, further = known["files"], known.get("references", {})

@@ -12,7 +12,6 @@ import hashlib
 import itertools
 import json
 import platform
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -25,7 +24,7 @@ from rich.table import Table
 
 from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.base.files import Digests, cache_folder, folder_digests, locked, sha256_of
-from posnmt.base.output import PARTIAL, commit_folder
+from posnmt.base.output import creating
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
 from posnmt.base.version import FORMAT, __version__
@@ -123,10 +122,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
     files = inputs.files
     text, findings, held_out = learn(config, files, processes, say)
     samplers = _samplers(config.subword.sampling, text)
-    building = folder.with_name(f".{folder.name}{PARTIAL}")
-    shutil.rmtree(building, ignore_errors=True)  # left by a killed process
-    building.mkdir()
-    try:
+    with creating(folder) as building:
         sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
@@ -153,9 +149,6 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         manifest["files"] = folder_digests(building)
         content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
         (building / "manifest.json").write_text(content, encoding="utf-8", newline="\n")
-        commit_folder(building, folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
     say(f"store written: {folder}")
 
 

@@ -6,10 +6,9 @@ text/              tokenisation and subword models, as in a run folder
 
 from __future__ import annotations
 
-import os
-import shutil
+import errno
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,15 +16,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import folder_digests, is_file, read_json, sha256_of
-from posnmt.base.lock import Lock
-from posnmt.base.output import PARTIAL, commit_folder, write_json
+from posnmt.base.output import creating, write_json
 from posnmt.base.version import FORMAT, __version__, check_format
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import EXPORTED, Run
-
-BUILDING, LOCK = "folder", ".lock"
-"""Names in `NAME.partial`: the incomplete folder, and the lock file of the process that fills it."""
 
 EXPORT_AGAIN = "export the run again, or copy the whole folder again"
 
@@ -102,45 +97,21 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
 def new_folder(place: Path) -> Iterator[Path]:
     """A new folder that is filled in the block and gets its name at the end. After an error nothing is left of it.
 
-    In the block it is in `NAME.partial`, beside a lock file. Leftovers of a killed process there are removed.
-
     Raises:
-        UserError: the place exists, its parent does not exist, another process is writing there, or `NAME.partial` has
-            other content.
+        UserError: the place exists, or its parent does not exist.
     """
+    exists = UserError("the output exists already and is not overwritten", place, "choose another --out")
     if place.exists():
-        raise UserError("the output exists already and is not overwritten", place, "choose another --out")
+        raise exists
     if not place.resolve().parent.is_dir():
         raise UserError("the parent folder of the output does not exist", place, "create it, or choose another --out")
-    partial = place.with_name(place.name + PARTIAL)
-    if os.path.lexists(partial) and not _is_ours(partial):
-        todo = "choose another --out, or remove this folder if nothing in it is needed"
-        raise UserError("the incomplete output needs this name, but a folder or file has it", partial, todo)
-    partial.mkdir(exist_ok=True)
     try:
-        lock = Lock(partial / LOCK)
-    except BlockingIOError:
-        raise UserError("another process is writing this output", place, "wait until it has ended") from None
-    building = partial / BUILDING
-    try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir()
-        yield building
-        commit_folder(building, place)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-        lock.release()
-        with suppress(OSError):
-            partial.rmdir()
-
-
-def _is_ours(partial: Path) -> bool:
-    """Whether a folder has only files that `new_folder` leaves if its process is killed."""
-    if partial.is_symlink() or not partial.is_dir():
-        return False
-    names = {path.name for path in partial.iterdir()}
-    locks = {name for name in names if name.startswith(LOCK)}
-    return names == locks or (len(locks) > 0 and names - locks == {BUILDING})
+        with creating(place) as building:
+            yield building
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # another process has made it meanwhile
+            raise exists from None
+        raise
 
 
 def seal(folder: Path, manifest: Manifest) -> None:

@@ -32,7 +32,7 @@ from typing_extensions import TypedDict
 from posnmt.base import plugins
 from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, locked, read_json, validator
-from posnmt.base.output import is_draft, sync, write_json, write_text
+from posnmt.base.output import creating, is_draft, sync, write_json, write_text
 from posnmt.base.progress import warn
 from posnmt.config.marks import MayChange, marked
 from posnmt.config.schema import Config
@@ -145,11 +145,13 @@ class Run:
         """
         folder.mkdir(parents=True, exist_ok=True)
         sync(folder.parent)
-        for name in ("text", BEFORE):
+        for name in ("text", BEFORE):  # of an attempt that was killed
             shutil.rmtree(folder / name, ignore_errors=True)
-        text.save(folder / "text")
+        with creating(folder / "text") as building:
+            text.save(building)
         if before is not None:
-            shutil.copytree(before, folder / BEFORE)
+            with creating(folder / BEFORE) as building:
+                shutil.copytree(before, building, dirs_exist_ok=True)
         if counts is not None:
             write_counts(folder / COUNTS, counts)
         run = cls(folder, config)

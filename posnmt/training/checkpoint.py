@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
-from posnmt.base.output import PARTIAL, commit_folder
+from posnmt.base.output import PARTIAL, creating
 from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import load_model, save_model, write_tensors
 from posnmt.run.run import checkpoints_in, step_and_version
@@ -60,19 +60,13 @@ class Checkpoints:
         versions = [version for step, version in existing if step == state["step"]]
         if versions:
             name += f"-{max(versions) + 1}"
-        building = self.folder / f".{name}{PARTIAL}"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        try:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with creating(self.folder / name) as building:
             save_model(model, building / MODEL, about)
             write_tensors(moments, building / OPTIMIZER)
             (building / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
             sums = "".join(f"{sha256_of(building / each)}  {each}\n" for each in (MODEL, OPTIMIZER, STATE))
             (building / SUMS).write_text(sums, encoding="utf-8")
-            commit_folder(building, self.folder / name)
-        except BaseException:
-            shutil.rmtree(building, ignore_errors=True)  # on a full disk, others need the space
-            raise
         return self.folder / name
 
     def prune(self) -> None:

@@ -157,7 +157,7 @@ def test_a_text_altered_by_hand_is_refused(server, get):
 def test_what_a_killed_process_left_is_cleared_away(server, get):
     tree = {"url": [server.serve("/a.de", text(GERMAN)), server.serve("/a.en", text(ENGLISH))]}
     made = get(tree).source.parent
-    left = made.with_name(f".{made.name}.abc")
+    left = made.with_name(f".{made.name}.0123abcd.partial")
     made.rename(left)
     check(get(tree))
     assert not left.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ import yaml
 from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
-from posnmt.deploy import folder as folders
 from posnmt.deploy import verify
 from posnmt.deploy.folder import new_folder
 from posnmt.model.weights import save_model
@@ -333,31 +333,23 @@ def test_nothing_is_written_over_or_left_behind(exported, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_of_another_program_stays(tmp_path):
-    (tmp_path / "model.partial").mkdir()
-    (tmp_path / "model.partial" / "chapter").write_text("1")
-    [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
-    assert "the incomplete output needs this name" in line
-    assert (tmp_path / "model.partial" / "chapter").read_text() == "1"
-    (tmp_path / "link.partial").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"needs this name.*link\.partial"), new_folder(tmp_path / "link"):
-        pass
-
-
-def test_what_a_killed_export_left_is_replaced(tmp_path, monkeypatch):
-    left = tmp_path / "model.partial" / "folder"
-    left.mkdir(parents=True)
-    (left / "old").touch()
-    (left.parent / ".lock").touch()
-    with monkeypatch.context() as patched:
-        patched.setattr(folders, "Lock", lambda _: (_ for _ in ()).throw(BlockingIOError))
-        with pytest.raises(UserError, match="another process is writing this output"), new_folder(tmp_path / "model"):
-            pass
-    assert (left / "old").exists()
+def test_what_a_killed_export_left_is_replaced(tmp_path):
+    (tmp_path / ".model.0123abcd.partial").mkdir()
+    (tmp_path / ".model.0123abcd.partial" / "old").touch()
     with new_folder(tmp_path / "model") as building:
         (building / "new").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["new"]
+
+
+def test_of_two_exports_to_one_folder_the_second_is_refused(tmp_path):
+    with ExitStack() as slow:
+        (slow.enter_context(new_folder(tmp_path / "model")) / "slow").touch()
+        with new_folder(tmp_path / "model") as fast:
+            (fast / "fast").touch()
+        with pytest.raises(UserError, match="the output exists already"):
+            slow.close()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["model", "model/fast"]
 
 
 def test_without_ctranslate2_the_way_to_it_is_named(tmp_path, monkeypatch):
