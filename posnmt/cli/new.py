@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from posnmt.base.errors import UserError
+from posnmt.base.output import changing
 from posnmt.cli.group import COMMAND, Group
 
 SCHEME = '''"""A bias for nearness with a trained width for each head: e_ij = q_i k_j - (j - i)^2 / (2 s_h^2)."""
@@ -100,20 +101,18 @@ def scheme(name: str, out: Path) -> None:
         raise UserError(f"{name!r} cannot be the name of a module", "NAME", "use small letters, digits, - and _")
     if re.search(rf"\b{class_name}\b", SCHEME):
         raise UserError(f"the file already uses the name {class_name}", "NAME", "choose another name")
-    files = {part: out / part for part in (f"{module}.py", f"test_{module}.py")}
-    for path in files.values():
-        if path.exists():
-            raise UserError("the file exists already and is not overwritten", path, "choose another name or --out")
-    if find_spec(module) is not None:
-        what = f"Python already has a module {module!r}, which the file would hide"
-        raise UserError(what, "NAME", "choose another name")
-    out.mkdir(parents=True, exist_ok=True)
-    for (file, path), text in zip(files.items(), (SCHEME, TEST), strict=True):
-        path.write_text(
-            text.replace("{name}", class_name).replace("{module}", module).replace("{file}", file), encoding="utf-8"
-        )
-        click.echo(str(path))
-    click.echo(f"test it: python {files[f'test_{module}.py']}", err=True)
+    files = (f"{module}.py", f"test_{module}.py")
+    with changing(out, new=True) as changes:
+        drafts = [changes.path(file) for file in files]
+        if find_spec(module) is not None:
+            what = f"Python already has a module {module!r}, which the file would hide"
+            raise UserError(what, "NAME", "choose another name")
+        for file, draft, text in zip(files, drafts, (SCHEME, TEST), strict=True):
+            text = text.replace("{name}", class_name).replace("{module}", module).replace("{file}", file)
+            draft.write_text(text, encoding="utf-8")
+    for file in files:
+        click.echo(str(out / file))
+    click.echo(f"test it: python {out / files[1]}", err=True)
     click.echo(
         f"use it, in the folder of {module}.py: --set 'model.encoder.position=[{{scheme: \"{module}:{class_name}\"}}]'"
         " and likewise model.decoder.position",

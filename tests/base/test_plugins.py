@@ -476,8 +476,7 @@ def test_a_new_scheme_works_as_it_is(tmp_path, monkeypatch, capsys):
     runpy.run_path(str(tmp_path / "test_gaussian.py"), run_name="__main__")
     assert capsys.readouterr() == ("Gaussian holds\n", "")
     assert refused("new", "scheme", "gaussian", "--out", tmp_path) == [
-        f"error: the file exists already and is not overwritten ({tmp_path / 'gaussian.py'});"
-        " choose another name or --out"
+        f"error: the output exists and is not overwritten ({tmp_path / 'gaussian.py'}); choose another --out"
     ]
 
 
