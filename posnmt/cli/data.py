@@ -273,12 +273,11 @@ def clean(
     from posnmt.corpora.cleaning.clean import Settings, table
     from posnmt.corpora.cleaning.clean import clean as write
     from posnmt.corpora.cleaning.opusfilter import configuration
+    from posnmt.corpora.cleaning.rules import Rule
 
     if len(sources) != len(targets):
         what = f"{len(sources)} sources and {len(targets)} targets"
         raise UserError(what, "--source, --target", "name one of each for every corpus")
-    if opusfilter is not None and opusfilter.exists():
-        raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
     if opusfilter is not None and not (opusfilter.parent.is_dir() or opusfilter.parent.resolve() == out.resolve()):
         raise UserError(
             "the folder of this output does not exist", opusfilter, "create it, or choose another --opusfilter"
@@ -286,10 +285,18 @@ def clean(
     chosen: dict[str, Any] = {name: name not in keep for name in ("damaged", "empty", "copies")}
     settings = Settings(**chosen, **limits, languages=(source_language, target_language))
     pairs = list(zip(sources, targets, strict=True))
+
+    def before(settings: Settings, rules: list[Rule]) -> None:
+        """Write the other output before the folder, which would refuse that the command is repeated after a kill."""
+        if opusfilter is None:
+            return
+        content = configuration(pairs, settings, rules)
+        if opusfilter.exists() and opusfilter.read_bytes() != content.encode():
+            raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
+        write_text(opusfilter, content)
+
     with Display() as display:
-        cleaned = write(out, pairs, settings, display)
-    if opusfilter is not None:
-        write_text(opusfilter, configuration(pairs, cleaned.settings, cleaned.rules))
+        cleaned = write(out, pairs, settings, display, before)
     Console(stderr=True).print(table(cleaned.manifest))
     for path in cleaned.files:
         click.echo(str(path))

@@ -46,6 +46,7 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     Raises:
         UserError: the text is faulty, or the runs cannot be compared in the designs that the options ask for.
     """
+    from posnmt.base.output import creating
     from posnmt.base.progress import Display
     from posnmt.evaluation.analyse.losses import write_all
     from posnmt.evaluation.report.likelihood import TABLE
@@ -74,8 +75,10 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     if request.out is None:
         print(report.csv if report else scoring.by_character(), end="")
     else:
-        write_files(likelihood_files(report) if report else {TABLE: scoring.by_character().encode()}, request.out)
-        write_all(scoring.losses, request.out)
+        request.out.parent.mkdir(parents=True, exist_ok=True)
+        with creating(request.out) as building:
+            write_files(likelihood_files(report) if report else {TABLE: scoring.by_character().encode()}, building)
+            write_all(scoring.losses, building)
         display.say(f"written: {request.out}")
     if report:
         for note in report.effects.notes:

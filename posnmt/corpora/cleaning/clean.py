@@ -6,7 +6,7 @@ import itertools
 import statistics
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,10 @@ class Cleaned:
     rules: list[Rule]
 
 
-def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, display: Display) -> Cleaned:
+def clean(
+    out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, display: Display,
+    before_commit: Callable[[Settings, list[Rule]], None] = lambda settings, rules: None,
+) -> Cleaned:  # fmt: skip
     """Clean pairs of files.
 
     The folder gets clean.X and clean.Y, where X and Y are the languages or `source` and `target`. dropped.X and
@@ -146,6 +149,7 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
         pairs: source and target files, plain, .gz or .xz. They are cleaned as one text, in this order.
         settings: which pairs are dropped.
         display: shows progress and reports.
+        before_commit: called with what was chosen before the files get their names; may raise.
 
     Raises:
         UserError: a file is faulty, or no pair is left.
@@ -185,6 +189,7 @@ def clean(out: Path, pairs: Sequence[tuple[Path, Path]], settings: Settings, dis
         parameters = {**vars(settings), "files": [text.parameters for text in texts], "rules": {
             rule.reason: repr(rule) for rule in chosen
         }}  # fmt: skip
+        before_commit(settings, chosen)
         manifest = files.finish("clean", parameters, facts)
         return Cleaned((out / f"clean.{ends[0]}", out / f"clean.{ends[1]}"), manifest, settings, chosen)
 
