@@ -37,7 +37,7 @@ def keep_formatting(source: str, translation: str, language: str) -> str:
     begins = [BEGIN.match(each)[0] for each in (source, translation)]  # type: ignore[index]
     ends = [END.search(each)[0] for each in (source, translation)]  # type: ignore[index]
     middle = translation[len(begins[1]) : len(translation) - len(ends[1])]
-    if not middle:
+    if not middle or len(begins[0]) == len(source):
         return translation
     begin = begins[1] if _plain(begins[0]) == _plain(begins[1]) else begins[0]
     end = ends[1] if _plain(ends[0]) == _plain(ends[1]) else ends[0].strip()

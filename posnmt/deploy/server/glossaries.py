@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, locked

@@ -221,7 +221,8 @@ class Service:
         if longest > settings.line_characters:
             what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
             raise Refusal(413, f"{what}; write a sentence a line")
-        documents = [f"{next(_GROUPS)}" for _ in lines[::together] for _ in range(together)] if context else ()
+        groups = [str(next(_GROUPS)) for _ in lines[::together]] if context else []
+        documents = [group for group in groups for _ in range(together)]
         if context:
             search = replace(search, decode=search.decode.model_copy(update={"join": together}))
         job = Job(numbered(lines, "text", documents=documents), search, together)
