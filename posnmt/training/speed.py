@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from posnmt.base.interrupt import Interrupted, StopSignal
+from posnmt.base.progress import Work
 from posnmt.config.schema import Config
 from posnmt.data.batch import BatchPlan, batches_by_length, collate
 from posnmt.data.store import Split, Store
@@ -70,14 +71,16 @@ def measure(config: Config, store: Store, seconds: float) -> Pace:
 def _seconds_an_update(t: Training, seconds: float, stop: StopSignal) -> float:
     progress, timed = t.progress, list[float]()
     start = time.monotonic()
-    while len(timed) < TIMED or time.monotonic() - start < seconds:
-        _refuse_to_go_on(stop)
-        begun = time.monotonic()
-        batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
-        progress.step += 1
-        update(t, 0.0, batches)
-        if progress.step > UNTIMED:
-            timed.append(time.monotonic() - begun)
+    with Work("measuring updates", "updates") as shown:
+        while len(timed) < TIMED or time.monotonic() - start < seconds:
+            _refuse_to_go_on(stop)
+            begun = time.monotonic()
+            batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
+            progress.step += 1
+            update(t, 0.0, batches)
+            if progress.step > UNTIMED:
+                timed.append(time.monotonic() - begun)
+            shown.add(1)
     return median(timed)
 
 
@@ -111,9 +114,11 @@ def _median(batches: Sequence[Batch], work: Callable[[Batch], float], seconds: f
     """The median of what a work says of some batches."""
     fewest, most = SAMPLES
     taken, start = list[float](), time.monotonic()
-    while len(taken) < fewest or (len(taken) < min(most, len(batches)) and time.monotonic() - start < seconds):
-        _refuse_to_go_on(stop)
-        taken.append(work(batches[len(taken) % len(batches)]))
+    with Work("measuring evaluations", "batches") as shown:
+        while len(taken) < fewest or (len(taken) < min(most, len(batches)) and time.monotonic() - start < seconds):
+            _refuse_to_go_on(stop)
+            taken.append(work(batches[len(taken) % len(batches)]))
+            shown.add(1)
     return median(taken)
 
 

@@ -15,6 +15,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from posnmt.base import progress
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.base.version import FORMAT
@@ -239,6 +240,19 @@ def test_a_pace_is_measured_on_real_batches(options):
     alone = Written.from_settings({**written, "data": {"train": options, "held_out": None}})
     config = for_training(alone, lambda message: None).config
     assert speed.measure(config, prepare(config), 0.0)[1:] == (0, 0)
+
+
+def test_measuring_shows_its_progress(options, monkeypatch, capsys):
+    """How many updates, likelihoods and searches were timed up to now."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
+    store = prepare(config)
+    with Display():
+        speed.measure(config, store, 0.0)
+    shown = re.findall(r"^measuring (\w+)  (\d+) (\w+)$", capsys.readouterr().err, flags=re.M)
+    counts = [*range(1, speed.UNTIMED + speed.TIMED + 1)], [*range(1, speed.SAMPLES[0] + 1)] * 2
+    assert [int(number) for what, number, unit in shown if (what, unit) == ("updates", "updates")] == counts[0]
+    assert [int(number) for what, number, unit in shown if (what, unit) == ("evaluations", "batches")] == counts[1]
 
 
 def test_a_pace_is_a_median_so_that_one_stall_does_not_decide(options, monkeypatch):
