@@ -114,14 +114,14 @@ def compare(
     requires("train", "analyse")
     with loading():
         from posnmt.base.progress import Display
-        from posnmt.study.comparison import RECIPE, Request, outcome, planned, run
+        from posnmt.study.comparison import RECIPE, Request, outcome, planned, run, was_changed
 
     names = None if systems is None else [name.strip() for name in systems.split(",")]
     languages = (source_language, target_language)
     request = Request(source, target, names, seeds, hours, cap, dev, test, documents, languages, settings)
     with Display() as display:
         kept = planned(request, out, display.say)
-        for term, text in _rows(kept["plan"]):
+        for term, text in () if was_changed(kept, out) else _rows(kept["plan"]):
             display.say(f"{term:12} {text}")
         if only_plan:
             display.say("The same command without --plan trains. The recipe may be changed first.")

@@ -211,6 +211,11 @@ def planned(request: Request, out: Path, say: Say) -> Kept:
     return kept
 
 
+def was_changed(kept: Kept, out: Path) -> bool:
+    """Whether the recipe was changed after it was planned, so that the plan is not that of the trainings."""
+    return sha256_of(out / RECIPE) != kept["recipe"]
+
+
 def run(kept: Kept, out: Path, say: Say) -> runner.Summary:
     """Run the unfinished steps of the comparison in a folder, by its recipe as it stands now.
 
@@ -218,7 +223,7 @@ def run(kept: Kept, out: Path, say: Say) -> runner.Summary:
         UserError: see `posnmt.study.study.run`.
         KeyboardInterrupt: a signal stopped the run; all state is saved.
     """
-    if sha256_of(out / RECIPE) != kept["recipe"]:
+    if was_changed(kept, out):
         say(f"{out / RECIPE} was changed after the plan, and is followed as it stands")
     try:
         return study.run(load(str(out / RECIPE)), SCALE, out / TEXT, out, say=say)

@@ -85,6 +85,7 @@ def test_a_comparison_goes_on_after_a_kill_and_ends_with_what_was_found(corpus, 
     recipe.write_text(recipe.read_text().replace("title: 2 systems", "title: My 2 systems"), encoding="utf-8")
     told, log = process(*words(corpus, out))
     assert "was changed after the plan" in log
+    assert not any(line.startswith("updates ") for line in log.splitlines())  # the plan is no longer that
     assert "started train/" not in log
     assert "My 2 systems" in (out / "report.html").read_text(encoding="utf-8")
     [line] = refused(*words(corpus, out, "--seeds", 2))
