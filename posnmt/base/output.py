@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -181,9 +181,24 @@ def _settle(folder: Path, undo: bool = False) -> None:
         shutil.rmtree(ready)
 
 
+def existing(folder: Path, names: Iterable[str]) -> list[UserError]:
+    """A fault for each file that exists and may not: to be asked before long work, which `changing` would refuse.
+
+    What a killed process began to move to its place is removed first, as `changing` does.
+    """
+    if folder.is_dir():
+        with _locked(folder):
+            _settle(folder, undo=True)
+    return [_fault(folder / name) for name in names if os.path.lexists(folder / name)]
+
+
+def _fault(path: Path) -> UserError:
+    return UserError("the output exists and is not overwritten", path, "choose another --out")
+
+
 def _refuse(path: Path) -> None:
     if os.path.lexists(path):
-        raise UserError("the output exists and is not overwritten", path, "choose another --out")
+        raise _fault(path)
 
 
 def _facts(path: Path) -> list[int]:

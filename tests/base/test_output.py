@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.output import changing, is_draft, replacing, write_bytes
+from posnmt.base.output import changing, existing, is_draft, replacing, write_bytes
 
 REPORT = ("a.csv", "b.csv", "tables/c.tex")
 
@@ -137,7 +137,9 @@ def test_new_files_can_be_made_after_a_death(tmp_path: Path) -> None:
         if all((folder / name).exists() for name in REPORT) and not list(folder.rglob(".journal.json")):
             continue  # all was done
         assert not ended
+        assert existing(folder, REPORT) == []
         report(folder, "newer", new=True)
+        assert len(existing(folder, REPORT)) == 3
         assert content(folder) == dict.fromkeys(REPORT, "newer")
 
 

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from posnmt.base.errors import UserError, raise_all
+from posnmt.base.output import existing
 from posnmt.base.progress import Display, warn
 from posnmt.config.writing import unsegmented
 from posnmt.corpora.conditions.files import MANIFEST, PlainFiles
@@ -325,10 +326,7 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
         else:
             applied[name] = Path(path)
     # Checked before minutes of learning.
-    for name in (*applied, MODEL, ALIGNMENT, MANIFEST):
-        if (out / name).exists():
-            faults.append(UserError("the output exists and is not overwritten", out / name, "choose another --out"))
-    raise_all(faults)
+    raise_all([*faults, *existing(out, (*applied, MODEL, ALIGNMENT, MANIFEST))])
     return applied
 
 
