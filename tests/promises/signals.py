@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.fuzz.whole_commands import import_all
 from tests.promises.commands import COMMANDS, Child, Whole, content, copied, drafts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 
-RESUMED = {"train": " --resume", "translate": ""}
-"""Commands whose unfinished work is kept, and what a repeat of them adds."""
+RESUMED = {"train", "translate"}
+"""Commands whose unfinished work is kept: a repeat is refused, and says that `--resume` goes on."""
 
 
 def disturb(place: Path, name: str, whole: Whole, number: signal.Signals, moment: float) -> str:
@@ -51,8 +52,8 @@ def _repeat(folder: Path, name: str, whole: Whole, state: str, about: str) -> No
     """Repeat a command, and check that its output is complete."""
     child = Child(folder, COMMANDS[name])
     status = child.end()
-    if status == 2 and state == "unfinished" and name in RESUMED:
-        child = Child(folder, COMMANDS[name] + RESUMED[name])
+    if status == 2 and name in RESUMED and "--resume" in child.errors.read_text():
+        child = Child(folder, f"{COMMANDS[name]} --resume")
         status = child.end()
     errors = child.errors.read_text()
     assert status == 0 or (status == 2 and state == "complete" and "exists" in errors), f"{about}, again: {errors}"
@@ -80,6 +81,7 @@ def main() -> None:
     options.add_argument("names", nargs="*", default=list(COMMANDS))
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
+    import_all()
     for name in given.names:
         for (_, number, state), count in sorted(disturbances([name], given.times, given.seed).items()):
             print(f"{name}: {number}, {state}: {count}", flush=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.fuzz.whole_commands import import_all
 from tests.promises.commands import COMMANDS, Child, Whole, content, copied, drafts
 
 
@@ -50,6 +51,7 @@ def main() -> None:
     options.add_argument("times", type=int)
     options.add_argument("names", nargs="*", default=list(COMMANDS))
     given = options.parse_args()
+    import_all()
     for name in given.names:
         for (_, end), count in sorted(pairs([name], given.times).items()):
             print(f"{name}: {end}: {count}", flush=True)

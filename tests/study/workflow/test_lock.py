@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -138,6 +139,21 @@ def test_a_lock_whose_holder_was_killed_is_free(file, environment, holding, word
     assert file.exists()
     wait_for(lambda: said(ASK, file, environment) == "None", seconds=20)
     assert said(TAKE, file, environment) == "taken and released"
+
+
+def test_a_process_id_decides_nothing(file, environment, holding):
+    """Ids are used again: of a free lock the file may name a living process, and of one that is held a dead one."""
+
+    def named(process):
+        file.write_text(json.dumps({"host": os.uname().nodename, "process": process, "started": "2026-01-01"}))
+
+    named(os.getpid())
+    assert said(ASK, file, environment) == "None"
+    assert said(TAKE, file, environment) == "taken and released"
+    holding()
+    named(2**30)
+    assert f"'process': {2**30}" in said(ASK, file, environment)
+    assert "has been running this study" in said(TAKE, file, environment)
 
 
 def test_asking_creates_nothing(file, environment):
