@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from posnmt.base.interrupt import StopSignal
+from posnmt.base.interrupt import ENDS, StopSignal, as_interruption
 from posnmt.base.progress import waited_for
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
 def test_the_first_signal_is_answered_and_the_second_interrupts(number: signal.Signals) -> None:
     """The answer comes from another thread, also while this one holds a lock that the answer needs."""
     answers, lock = [], threading.Lock()
@@ -40,6 +40,27 @@ def test_the_first_signal_is_answered_and_the_second_interrupts(number: signal.S
     assert answer == "before"
     assert thread != threading.get_ident()
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_that_ends_a_process_interrupts_it(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), as_interruption():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
+    """As SIGHUP by `nohup`."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with as_interruption(), StopSignal() as stop:
+            os.kill(os.getpid(), number)
+        assert not stop.heard
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 def test_ctrl_c_ends_the_wait_for_a_library_that_goes_on() -> None:

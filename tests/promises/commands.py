@@ -44,7 +44,7 @@ def written(folder: Path) -> None:
     corpus = {"train": {"source": "s", "target": "t"}, "dev": {"source": "s", "target": "t"}}
     config = {
         **CONFIG, "data": {**corpus, "source_language": "en", "target_language": "de"}, "subword": {"vocabulary": 100},
-        "train": {"steps": 4, "batch": 300, "dev_bleu": False, "precision": "fp32", "average": 1, "save_every": 1},
+        "train": {"steps": 4, "batch": 300, "dev_bleu": False, "precision": "fp32", "average": 1, "evaluate_every": 2},
     }  # fmt: skip
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     shutil.copytree(FROZEN / "learned", folder / "run")

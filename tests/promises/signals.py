@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fuzz.whole_commands import import_all
+from tests.support.forked import import_all
 from tests.promises.commands import COMMANDS, Child, Whole, content, copied, drafts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)

@@ -36,6 +36,15 @@ def terms(**pairs):
     return Terms.of_mapping({source.replace("_", " "): target for source, target in pairs.items()})
 
 
+def test_a_term_that_is_too_long_is_refused(tmp_path):
+    path = tmp_path / "terms"
+    path.write_text(f"{'a ' * 500}\tb\na\tb\nc\t{'b' * 1001}\n{'d ' * 501}\tb\n")
+    with pytest.raises(UserError) as raised:
+        Terms.read(path)
+    assert [line.partition(" (")[2].partition(")")[0] for line in raised.value.lines] == [f"{path}:3", f"{path}:4"]
+    assert all("more than 1,000 characters" in line for line in raised.value.lines)
+
+
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [

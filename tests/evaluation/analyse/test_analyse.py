@@ -3,8 +3,11 @@
 import csv
 import hashlib
 import json
+import multiprocessing
 import os
 import re
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -136,6 +139,19 @@ def test_processes_do_not_change_results(run, monkeypatch):
     monkeypatch.setattr("posnmt.evaluation.analyse.extract.SLICE", 3)
     one, two = (run(metrics=METRICS, processes=processes) for processes in (1, 2))
     assert one == two
+
+
+def test_a_process_that_is_killed_is_said(run, monkeypatch):
+    monkeypatch.setattr("posnmt.evaluation.analyse.extract.SLICE", 3)
+
+    def kill():
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        children[0].kill()
+
+    threading.Thread(target=kill).start()
+    with pytest.raises(UserError, match=r"a process of the analysis ended unexpectedly.*--processes 1"):
+        run(processes=2)
 
 
 def test_measuring_shows_what_is_done_and_the_time_left(run, monkeypatch, capsys):
