@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.forked import import_all
 from tests.promises.commands import COMMANDS, Child, Whole, content, copied, drafts
+from tests.support.forked import import_all
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 
