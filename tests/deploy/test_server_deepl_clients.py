@@ -160,6 +160,29 @@ def test_the_command_line_in_typescript(served, expected):
     assert (found["entries"], found["entries_format"]) == ("mebu\tzzz", "tsv")
 
 
+def test_the_package_for_node(served):
+    """deepl-node sends glossaries of version 3 as forms, whose dictionaries have an index."""
+
+    def indexed(*tables):
+        named = [("source_lang", "en"), ("target_lang", "de"), ("entries", None), ("entries_format", "tsv")]
+        return [
+            (f"dictionaries[{index}].{name}", value or table)
+            for index, table in enumerate(tables)
+            for name, value in named
+        ]
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    form = urlencode([("name", "node"), *indexed("mebu\tzzz")]).encode()
+    status, made, _ = served.post("/v3/glossaries", data=form, headers=headers)
+    assert (status, made["dictionaries"]) == (201, [{"source_lang": "en", "target_lang": "de", "entry_count": 1}])
+    for tables, message in ((("a\tb", "c\td"), "the same languages"), ((), "dictionaries: field required")):
+        form = urlencode([("name", "node"), *indexed(*tables)]).encode()
+        status, answer, _ = served.post("/v3/glossaries", data=form, headers=headers)
+        assert (status, message in answer["message"]) == (400, True)
+    status, answer, _ = served.post("/v3/glossaries", {"name": "n", "dictionaries": [], "bean": 1})
+    assert (status, "no field is called 'bean'" in answer["message"]) == (400, True)
+
+
 def test_the_command_line_of_the_python_package(served, expected, monkeypatch, capsys):
     def call(*arguments):
         given = ["deepl", "--auth-key", "k", "--server-url", served.url, *arguments]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from posnmt.config.writing import base_code
 from posnmt.deploy.server.deepl import ERRORS, takes_terms
@@ -29,6 +30,10 @@ TSV = "text/tab-separated-values"
 """The media type of entries."""
 
 
+INDEXED = re.compile(r"dictionaries\[([0-9]{1,3})\]\.(\w+)")
+"""The name of a dictionary's field in a form, as DeepL's packages for Node.js and .NET send it."""
+
+
 class DictionaryBody(BaseModel):
     """A dictionary of a glossary."""
 
@@ -41,6 +46,8 @@ class DictionaryBody(BaseModel):
 class CreateQuery(Body):
     """A new glossary with one dictionary."""
 
+    model_config = ConfigDict(extra="forbid")
+
     name: str
     source_lang: str
     target_lang: str
@@ -48,14 +55,32 @@ class CreateQuery(Body):
     entries_format: Literal["tsv", "csv"] = "tsv"
 
 
-class CreateQuery3(Body):
+class WithDictionaries(Body):
+    """A request with dictionaries, whose fields have an index if it is a form."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_form(cls, values: Any) -> Any:
+        indexed: dict[int, dict[str, Any]] = {}
+        plain = {}
+        for name, value in values.items():
+            if match := INDEXED.fullmatch(name):
+                indexed.setdefault(int(match[1]), {})[match[2]] = value
+            else:
+                plain[name] = value
+        return plain | {"dictionaries": [indexed[at] for at in sorted(indexed)]} if indexed else plain
+
+
+class CreateQuery3(WithDictionaries):
     """A new glossary."""
 
     name: str
     dictionaries: list[DictionaryBody]
 
 
-class ChangeQuery(Body):
+class ChangeQuery(WithDictionaries):
     """A change of a glossary: its name, and entries to add to one of its dictionaries."""
 
     name: str | None = None
@@ -64,6 +89,8 @@ class ChangeQuery(Body):
 
 class PutQuery(Body):
     """A dictionary in place of the one of the same languages."""
+
+    model_config = ConfigDict(extra="forbid")
 
     source_lang: str
     target_lang: str
