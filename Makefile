@@ -48,7 +48,7 @@ test-slow: $(READY)
 test-peers: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
-	$(BIN)/python -m pytest tests/peers tests/deploy/test_huggingface.py position/tests/test_readme.py -rs
+	$(BIN)/python -m pytest tests/peers tests/deploy/test_huggingface*.py position/tests/test_readme.py -rs
 
 # The report in a real browser: Debian's chromium (apt-get install chromium), or the one that CHROMIUM names. Pictures of
 # the page stay in build/browser.

@@ -318,9 +318,9 @@ def export(
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): fast translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
-    "posnmt[huggingface]"): after `import posnmt.deploy.huggingface`, AutoModelForSeq2SeqLM and AutoTokenizer load it.
-    `argos` is a package for Argos Translate; the run must have one SentencePiece vocabulary, and CTranslate2 must be
-    able to express its model.
+    "posnmt[huggingface]"): AutoModelForSeq2SeqLM and AutoTokenizer load it with trust_remote_code=True, which runs the
+    code in the folder, or after `import posnmt.deploy.huggingface`. `argos` is a package for Argos Translate; the run
+    must have one SentencePiece vocabulary, and CTranslate2 must be able to express its model.
 
     \b
     Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2

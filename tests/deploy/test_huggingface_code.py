@@ -25,8 +25,7 @@ pytest.importorskip("transformers", reason="Transformers are not installed (extr
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from transformers.dynamic_module_utils import get_imports, get_relative_imports
 
-from posnmt.deploy.huggingface.code import copies
-from posnmt.deploy.huggingface.config import ENTRY
+from posnmt.deploy.huggingface.code import ENTRIES, copies
 from tests.support.wrapped import drawn, padded, wrapped
 
 EXPORTED = [name for name in tiny.MODELS if not name.startswith("shared-private")]
@@ -87,17 +86,19 @@ def exported(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", EXPORTED)
-def test_copies_are_whole(name):
+def test_copies_are_whole():
     """They import one another, packages that are named, and no posnmt; Transformers finds what it has to copy."""
-    made, found = copies(tiny.settings(**tiny.MODELS[name])), {ENTRY}
-    waiting = [ENTRY]
-    while waiting:
-        new = set(re.findall(r"^\s*from \.(\w+) import", made[waiting.pop()], re.MULTILINE)) - found
-        found |= new
-        waiting += new
-    assert found == made.keys()
-    for text in made.values():
+    texts = set()
+    for name in EXPORTED:
+        made, found = copies(tiny.settings(**tiny.MODELS[name])), {entry.replace(".", "_") for entry in ENTRIES}
+        waiting = [*found]
+        while waiting:
+            new = set(re.findall(r"^\s*from \.(\w+) import", made[waiting.pop()], re.MULTILINE)) - found
+            found |= new
+            waiting += new
+        assert found == made.keys()
+        texts.update(made.values())
+    for text in texts:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
                 names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
@@ -153,6 +154,7 @@ print(json.dumps(texts))
 """
 
 
+@pytest.mark.slow
 def test_texts_are_translated_without_posnmt_also_from_the_hub_and_saved_again(exported, tmp_path):
     """The hub is its cache on this machine; for what comes from there, Transformers reads the imports of each file."""
     lines = ["uns mebu", "", "Bevu sipo un"]
@@ -231,7 +233,9 @@ def test_a_scheme_from_outside_is_not_carried(tmp_path):
 
 def test_the_folder_says_what_it_carries(exported):
     config = json.loads((exported / "config.json").read_text())
-    assert {each.split(".")[0] for each in config["auto_map"].values()} == {ENTRY}
+    named = [*config["auto_map"].values(), config["custom_pipelines"]["translation"]["impl"]]
+    named.append(json.loads((exported / "tokenizer_config.json").read_text())["auto_map"]["AutoTokenizer"][0])
+    assert {name.split(".")[0] for name in named} == {entry.replace(".", "_") for entry in ENTRIES}
     about = json.loads((exported / "posnmt.json").read_text())
     assert about["code"] is True
     assert {path.name for path in exported.glob("*.py")} <= about["files"].keys()

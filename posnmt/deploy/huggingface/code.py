@@ -10,22 +10,18 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from posnmt.config.schema import Model
-from posnmt.deploy.huggingface.config import AUTO_MAP, ENTRY, PIPELINES, PosnmtConfig
+from posnmt.deploy.huggingface.config import AUTO_MAP, PIPELINES, PosnmtConfig
 from posnmt.model.registry import ARCHITECTURES
 from posnmt_position.registry import SCHEMES
 
 HERE = "posnmt.deploy.huggingface"
 
-OFFERED = {
-    "PosnmtConfig": f"{HERE}.config",
-    "PosnmtForConditionalGeneration": f"{HERE}.model",
-    "PosnmtTokenizer": f"{HERE}.tokenizer",
-    "PosnmtTranslationPipeline": f"{HERE}.pipeline",
-}
-"""Class → its module."""
+ENTRIES = (f"{HERE}.config", f"{HERE}.model", f"{HERE}.tokenizer")
+"""The modules whose classes `config.json` and `tokenizer_config.json` name."""
 
 LEFT_OUT = ("posnmt.model.kernels.shaw_triton", f"{HERE}.code")
 """Modules that are not copied: a kernel, since Transformers would ask for Triton, and this one."""
@@ -59,7 +55,7 @@ def carry(config: PosnmtConfig, folder: Path) -> bool:
 
 
 def copies(config: Model) -> dict[str, str]:
-    """The modules that a model needs, and the module `ENTRY`: name → text.
+    """The modules that a model needs: name → text.
 
     Args:
         config: the `model` section; its position schemes are posnmt's own.
@@ -70,16 +66,14 @@ def copies(config: Model) -> dict[str, str]:
             {f"posnmt_position.{str(SCHEMES[name]).split(':')[0]}" for name in _schemes(config)}
         ),
     }
-    written, waiting = {}, [*OFFERED.values()]
+    written, waiting = {}, [*ENTRIES]
     while waiting:
         module = waiting.pop()
         if module not in written:
-            text, imported = _copied(module, systems.get(module, []))
+            text, imported = _copied(module, tuple(systems.get(module, ())))
             written[module] = text
             waiting += imported
-    entry = ['"""The classes of this folder for Transformers; the other modules here are copies of posnmt\'s."""', ""]
-    entry += [f"from .{_flat(module)} import {name}  # noqa: F401" for name, module in OFFERED.items()]
-    return {ENTRY: "\n".join(entry) + "\n"} | {_flat(module): text for module, text in written.items()}
+    return {_flat(module): text for module, text in written.items()}
 
 
 def _schemes(config: Model) -> set[str]:
@@ -98,7 +92,8 @@ def _path(module: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin)
 
 
-def _copied(module: str, systems: list[str]) -> tuple[str, list[str]]:
+@cache
+def _copied(module: str, systems: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """The text of the copy of a module, and the modules that it imports.
 
     Args:
@@ -111,7 +106,7 @@ def _copied(module: str, systems: list[str]) -> tuple[str, list[str]]:
         old, new = CHANGES[module]
         assert text.count(old) == 1, f"{module} has no longer {old!r}"
         text = text.replace(old, new)
-    lines, imported = text.splitlines(), [*systems]
+    lines, imported = text.removesuffix("\n").split("\n"), [*systems]
     for node in _imports(ast.parse(text)):
         indent = " " * node.col_offset
         new_lines = []
@@ -131,7 +126,7 @@ def _copied(module: str, systems: list[str]) -> tuple[str, list[str]]:
     lines += [
         f"from .{_flat(system)} import __name__ as _  # so that Transformers copies the file" for system in systems
     ]
-    return "\n".join(lines) + "\n", imported
+    return "\n".join(lines) + "\n", tuple(imported)
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.If | ast.ImportFrom]:

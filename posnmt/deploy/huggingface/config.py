@@ -8,17 +8,17 @@ from transformers import PretrainedConfig
 
 from posnmt.data.subword import BOS, EOS, PAD
 
-ENTRY = "modeling_posnmt"
-"""The module of an export that has the classes for Transformers (`posnmt.deploy.huggingface.code`)."""
+_COPY = "posnmt_deploy_huggingface"
+"""Beginning of the names of modules in an export (`posnmt.deploy.huggingface.code`)."""
 
 AUTO_MAP = {
-    "AutoConfig": f"{ENTRY}.PosnmtConfig",
-    "AutoModelForSeq2SeqLM": f"{ENTRY}.PosnmtForConditionalGeneration",
+    "AutoConfig": f"{_COPY}_config.PosnmtConfig",
+    "AutoModelForSeq2SeqLM": f"{_COPY}_model.PosnmtForConditionalGeneration",
 }
-TOKENIZER_MAP = {"AutoTokenizer": (f"{ENTRY}.PosnmtTokenizer", None)}
+TOKENIZER_MAP = {"AutoTokenizer": (f"{_COPY}_tokenizer.PosnmtTokenizer", None)}
 PIPELINES = {
     "translation": {
-        "impl": f"{ENTRY}.PosnmtTranslationPipeline",
+        "impl": f"{_COPY}_model.PosnmtTranslationPipeline",  # Transformers copies this module when the model is saved
         "pt": ["AutoModelForSeq2SeqLM"],
         "type": "text",
         "default": {"model": {"pt": (None, None)}},

@@ -122,4 +122,5 @@ def refuse_assisted(options: dict[str, Any], config: GenerationConfig | None) ->
 
 def _given(name: str, options: dict[str, Any], config: GenerationConfig | None) -> bool:
     """Whether a setting has a value, among the options or in a configuration."""
-    return any(place.get(name) not in (None, False) for place in (options, vars(config) if config else {}))
+    values = (options.get(name), getattr(config, name, None))
+    return any(value is not None and value is not False for value in values)

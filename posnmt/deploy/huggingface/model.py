@@ -31,8 +31,11 @@ from posnmt.deploy.huggingface.embeddings import refuse_resizing, replace_input,
 from posnmt.deploy.huggingface.generation import Encoder, OwnLimits, StateCache, has_length, lengths, refuse_assisted
 from posnmt.deploy.huggingface.layers import hold, layers, recompute
 from posnmt.deploy.huggingface.loading import HUB, IGNORED, WEIGHTS, dtype_of, load_weights, shared_names
+from posnmt.deploy.huggingface.pipeline import PosnmtTranslationPipeline
 from posnmt.model.registry import build_undrawn
 from posnmt.translate.bounds import output_limit
+
+__all__ = ["PosnmtForConditionalGeneration", "PosnmtTranslationPipeline"]
 
 _CACHE = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutput)} else "past_key_values"
 """The name of the cache in the output of `forward`; before Transformers 5.24 it was `past_key_values`."""
