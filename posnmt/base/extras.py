@@ -9,7 +9,6 @@ from posnmt.base.errors import UserError
 EXTRAS = {
     "train": {
         "lightning-fabric": "lightning_fabric",
-        "protobuf": "google.protobuf",
         "pyarrow": "pyarrow",
         "sacrebleu": "sacrebleu",
         "tensorboardX": "tensorboardX",
@@ -28,7 +27,6 @@ EXTRAS = {
         "uvicorn": "uvicorn",
     },
     "documents": {"lxml": "lxml", "markdown-it-py": "markdown_it"},
-    "import": {"protobuf": "google.protobuf"},
 }
 """Extra -> package, as in pyproject.toml -> its module."""
 
@@ -40,14 +38,7 @@ def requires(*extras: str) -> None:
         UserError: packages are missing; the message has the command that installs them.
     """
     needed = {package: module for extra in extras for package, module in EXTRAS[extra].items()}
-    missing = [package for package, module in needed.items() if not _is_there(module)]
+    missing = [package for package, module in needed.items() if find_spec(module) is None]
     if missing:
         extra = extras[0] if len(extras) == 1 else "all"
         raise UserError(f"not installed: {', '.join(missing)}", None, f'pip install "posnmt[{extra}]"')
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ModuleNotFoundError, ValueError):  # its parent is missing, or Python was told that it is
-        return False

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from posnmt.base.errors import UserError
-from posnmt.base.extras import requires
 from posnmt.cli.group import COMMAND, Group, language_pair, loading
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
     \b
     Example: posnmt import marian-hf opus-mt-en-de --out runs/opus
     """
-    requires("import")
     with loading():
         from posnmt.deploy.importing.marian import read
 
@@ -89,7 +87,6 @@ def opennmt_py(
     Example: posnmt import opennmt-py model_step_1000.pt --subwords spm.model
              --languages en-de --out runs/onmt
     """
-    requires("import")
     with loading():
         from posnmt.deploy.importing.opennmt import read
 

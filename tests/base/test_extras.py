@@ -95,7 +95,6 @@ def test_analysing_needs_its_extra_alone(corpus):
         ("tensorboardX", "all", "study plan choose --scale smoke --out OUT"),
         ("matplotlib", "analyse", "study report --out OUT"),
         ("uvicorn", "serve", "serve OUT"),
-        ("google.protobuf", "import", "import marian-hf OUT --out OUT"),
         ("sacrebleu", "train", "data fetch sacrebleu:wmt20 --pair en-de --cache OUT"),
     ],
 )
