@@ -99,7 +99,7 @@ def _evaluation(train: Train, updates: int | None, dev: int, about: Mapping[str,
         return "none, since there is no dev corpus"
     used = dev if train.dev_pairs is None else min(dev, train.dev_pairs)
     pairs = counted(dev, "dev pair") if used == dev else f"{used:,} of {counted(dev, 'dev pair')}"
-    how = f"on {pairs}, by {'BLEU' if train.dev_bleu else 'likelihood alone'}"
+    how = f"on {pairs}, by {'BLEU' if train.dev_bleu else 'likelihood alone, so no translations are shown'}"
     if train.evaluate_every is not None:
         when = f"every {counted(train.evaluate_every, 'update')}"
         number = None if updates is None else -(-updates // train.evaluate_every)

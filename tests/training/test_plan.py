@@ -37,21 +37,24 @@ def lines(path, settings, about):
     return {name: rest for name, _, rest in said}
 
 
+ALONE = "by likelihood alone, so no translations are shown"
+
+
 @pytest.mark.parametrize(
     ("settings", "about", "updates", "evaluation"),
     [
         (["train.dev_bleu=true"], {}, "12", "every 4 updates, on 20 dev pairs, by BLEU"),
-        (["train.steps=1", "train.evaluate_every=1"], {}, "1", "every 1 update, on 20 dev pairs, by likelihood alone"),
+        (["train.steps=1", "train.evaluate_every=1"], {}, "1", f"every 1 update, on 20 dev pairs, {ALONE}"),
         (
             ["train.minutes=1"], {}, "12, or what fits into 1 minute",
-            "every 4 updates, on 20 dev pairs, by likelihood alone",
+            f"every 4 updates, on 20 dev pairs, {ALONE}",
         ),
-        (MINUTES, {}, "as many as fit into 2 minutes", "evenly over the time, on 20 dev pairs, by likelihood alone"),
+        (MINUTES, {}, "as many as fit into 2 minutes", f"evenly over the time, on 20 dev pairs, {ALONE}"),
         (
             [*MINUTES, "train.dev_pairs=5"],
             {"planned_updates": 1100, "seconds_an_update": 0.1, "planned_evaluations": 3, "seconds_an_evaluation": 2.0},
             "about 1,100, 0.1 s each, in 2 minutes; more if the machine becomes faster, fewer if it becomes slower",
-            "about 3 times, on 5 of 20 dev pairs, by likelihood alone; 5% of the time",
+            f"about 3 times, on 5 of 20 dev pairs, {ALONE}; 5% of the time",
         ),
         (["data.dev=null"], {}, "12", "none, since there is no dev corpus"),
     ],
