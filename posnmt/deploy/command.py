@@ -99,7 +99,7 @@ def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: C
     """Report the longest text of each side, and the figures of the check that the exported model computes the same."""
     for side, limit in limits.items():
         what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
-        say(f"{side}: {what}")
+        say(f"{side} lines: {what}")
     say(
         f"{verified['program']} agrees with posnmt on {verified['pairs']} random pairs: log-probabilities of a subword"
         f" differ by at most {verified['largest_difference']:g}"

@@ -35,7 +35,7 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "model"
     out, err = run("export", LEARNED, "--format", "ctranslate2", "--out", folder)
     assert out == f"{folder}\n"
-    assert "source: any length" in err
+    assert "source lines: any length\ntarget lines: any length\n" in err
     assert "agrees with posnmt on 6 random pairs" in err
     return folder
 
@@ -131,7 +131,7 @@ def test_a_table_has_an_end_that_is_said_and_kept(scheme, tmp_path):
     """A longer line is an error with its number, and an output ends there; nothing is cut."""
     folder = untrained(tmp_path / "run", scheme)
     _, err = run("export", folder, "--format", "ctranslate2", "--out", tmp_path / "model", "--positions", 14)
-    assert "source: at most 13 subwords; a longer line is an error" in err
+    assert "source lines: at most 13 subwords; a longer line is an error" in err
     lines = (FROZEN / "dev.source").read_text().splitlines()
     lengths = [len(ids) for ids in Run.open(folder).text().source.encode(lines)]
     fitting = [line for line, length in zip(lines, lengths, strict=True) if length <= 13]
