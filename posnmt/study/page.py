@@ -31,7 +31,7 @@ from posnmt.study.wording import amount, counted, decimals
 
 WHAT_SCALES_ARE = {
     "smoke": "A few updates on a small text show that all of it runs. Nothing is learned, no figure means anything.",
-    "small": "Small models, trained for hours: compare these systems with each other, not with published figures.",
+    "small": "Small models and short trainings: compare these systems with each other, not with published figures.",
     "paper": "The settings of the paper.",
 }
 
