@@ -152,6 +152,28 @@ def test_the_legend_has_the_rows_that_matplotlib_makes_and_the_figure_its_width(
         assert box.y0 >= axes.y1, "the legend stands outside the plot"
 
 
+@pytest.mark.parametrize("systems", [12, 13, 14, 20])
+def test_the_legend_is_read_across_and_each_entry_has_its_own_line(systems, monkeypatch):
+    given = chart(systems, seeds=1)
+    curves = [
+        replace(curve, name=f"{'long ' * (number % 3)}{number}") for number, curve in enumerate(given.panels[0].curves)
+    ]
+    made = replace(given, panels=[Panel(BLEU, curves)] * 2)
+    expected = [*canvas.entries(made.panels[0].curves), "fewer than 20 sentences"]
+    kept = []
+    monkeypatch.setattr(canvas, "save", lambda figure, *_: kept.append(figure) or canvas.Drawing("", b""))
+    draw([made], Style(4.0))
+    [legend] = kept[0].legends
+    texts, handles = legend.get_texts(), legend.legend_handles
+    kept[0].draw_without_rendering()  # places the legend
+    at = [tuple(text.get_transform().transform(text.get_position()).round() * (1, -1))[::-1] for text in texts]
+    read = sorted(range(len(texts)), key=at.__getitem__)
+    assert [texts[place].get_text() for place in read][: len(expected)] == expected
+    markers = [handles[place].get_marker() for place in read[:systems]]
+    assert markers == [marker_style(number)["marker"] for number in range(systems)]
+    assert max(text.get_window_extent().x1 for text in texts) <= kept[0].bbox.x1
+
+
 def test_seeds_that_all_systems_have_are_said_once(monkeypatch):
     made = chart(14)
     [figure] = drawn([made], monkeypatch)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,14 +245,12 @@ def common_seeds(curves: Sequence[Curve]) -> str:
 
 
 def legend_shape(entries: Sequence[str], style: Style) -> tuple[int, int]:
-    """Rows and columns of the legend: as many columns as fit, of equal length as matplotlib fills them."""
+    """Rows and columns of the legend, which is read across: as many columns as fit."""
     lines = [wrapped(text, style).split("\n") for text in entries]
     widths = [max(map(letters, of_entry)) * LEGEND_LETTER + LEGEND_HANDLE for of_entry in lines]
     columns = 1
     while columns < len(entries):
-        longer, rows = len(entries) % (columns + 1), len(entries) // (columns + 1)
-        ends = [0, *accumulate(rows + (column < longer) for column in range(columns + 1))]
-        if sum(max(widths[first:end]) for first, end in pairwise(ends)) > style.width / POINT:
+        if sum(max(widths[column :: columns + 1]) for column in range(columns + 1)) > style.width / POINT:
             break
         columns += 1
     return -(-len(entries) // columns) + sum(len(of_entry) - 1 for of_entry in lines), columns
@@ -275,9 +272,13 @@ def add_legend(figure: Figure, chart: Chart, handles: Sequence[Any], entries: Se
     if not entries:
         return
     top = 1 - (TITLE if chart.heading else 0) / figure.get_size_inches()[1]
+    columns = legend_shape(entries, style)[1]
+    # matplotlib fills one column after the other
+    order = [place for column in range(columns) for place in range(column, len(entries), columns)]
+    handles, entries = [handles[place] for place in order], [entries[place] for place in order]
     # matplotlib leaves out labels that start with "_", so the texts are set afterwards.
     legend = figure.legend(
-        handles, list(map(str, range(len(entries)))), loc="upper left", ncols=legend_shape(entries, style)[1],
+        handles, list(map(str, range(len(entries)))), loc="upper left", ncols=columns,
         frameon=False, fontsize=LEGEND_FONT, borderaxespad=0, borderpad=0.3, handlelength=2.6,
         columnspacing=1.2, labelspacing=0.3, bbox_to_anchor=(0, top),
     )  # fmt: skip
