@@ -277,8 +277,8 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder itself, which leaves no file."""
-    if fcntl is None:
+    """Hold a lock on a folder itself, which leaves no file. A draft is its writer's alone, who holds its lock."""
+    if fcntl is None or is_draft(folder.name):
         yield
         return
     number = os.open(folder, os.O_RDONLY)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.base.output import changing, existing, is_draft, replacing, write_bytes
+from posnmt.base.output import changing, creating, existing, is_draft, replacing, write_bytes
 
 REPORT = ("a.csv", "b.csv", "tables/c.tex")
 
@@ -173,6 +173,16 @@ def test_a_draft_that_is_being_written_is_not_swept(tmp_path: Path) -> None:
         write_bytes(tmp_path / "file", b"second")
         assert draft.read_text() == "first"
     assert content(tmp_path) == {"file": "first"}
+
+
+def test_a_new_folder_appears_whole_and_a_report_may_be_in_it(tmp_path: Path) -> None:
+    with creating(tmp_path / "new") as building:
+        report(building, "1")
+        assert all(map(is_draft, os.listdir(tmp_path)))
+    assert content(tmp_path / "new") == dict.fromkeys(REPORT, "1")
+    with suppress(ZeroDivisionError), creating(tmp_path / "other"):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ["new"]
 
 
 def test_permissions(tmp_path: Path) -> None:
