@@ -119,7 +119,7 @@ def test_the_real_client_changes_a_glossary_of_version_3(client):
     assert "kkk" in client.translate_text("zabi", source_lang="EN", target_lang="DE", glossary=made).text
     replaced = client.replace_multilingual_glossary_dictionary(made, of(fu="sss"))
     assert (replaced.entry_count, entries()) == (1, {"fu": "sss"})
-    assert client.update_multilingual_glossary_name(made, "new").name == "new"
+    assert client.update_multilingual_glossary_name(made.glossary_id, "new").name == "new"
     other = client.create_multilingual_glossary("other", [of(fu="uuu", mebu="ttt")])
     given = {"source_lang": "EN", "target_lang": "DE", "glossary_ids": [made, other]}
     written = client.translate_text("fu mebu", **given).text.split()
@@ -128,7 +128,7 @@ def test_the_real_client_changes_a_glossary_of_version_3(client):
     assert "uuu" not in written
     assert {"new", "other"} <= {each.name for each in client.list_multilingual_glossaries()}
     client.delete_multilingual_glossary_dictionary(made.glossary_id, source_lang="EN", target_lang="DE")
-    assert client.get_multilingual_glossary(made).dictionaries == []
+    assert client.get_multilingual_glossary(made.glossary_id).dictionaries == []
     with pytest.raises(deepl.DeepLException, match="no dictionary for en-de"):
         client.translate_text("fu", source_lang="EN", target_lang="DE", glossary=made.glossary_id)
     for each in (made, other):
