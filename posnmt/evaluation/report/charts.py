@@ -338,8 +338,8 @@ def difference_chart(results: dict[str, Any], measure: str) -> Chart:
     for line in lines_of(results):
         if line == baseline:
             continue
-        sign = 1 if (line.name, baseline.name) in pairs else -1  # each pair stands once
-        pair = pairs[(line.name, baseline.name)[::sign]]
+        ahead = pairs.get((line.name, baseline.name))  # each pair stands once
+        sign, pair = (-1, pairs[baseline.name, line.name]) if ahead is None else (1, ahead)
         figures = [each[measure] for each in [pair["overall"], *pair["bins"]]]
         values = [None if each is None else sign * each[0] for each in figures]
         ends = [None if each is None else (sign * each[1], sign * each[2])[::sign] for each in figures]
