@@ -3,6 +3,7 @@
 import pytest
 
 from posnmt.evaluation.report.likelihood import PAGE, likelihood_report
+from posnmt.evaluation.report.write import likelihood_files
 from tests.support.completeness_case import lines, paragraphs
 from tests.support.losses_case import random_losses
 
@@ -36,7 +37,7 @@ def likelihood(tmp_path_factory):
         ((LONG_NAME, seeds), ("relative", seeds)), sentences=190, documents=40, longest=47, beyond={LONG_NAME: 0.4}
     )
     path = tmp_path_factory.mktemp("likelihood") / "report.html"
-    path.write_bytes(likelihood_report(losses, shifted={"source +40": losses}).files()[PAGE])
+    path.write_bytes(likelihood_files(likelihood_report(losses, shifted={"source +40": losses}))[PAGE])
     return path
 
 
