@@ -1,0 +1,159 @@
+"""Commands whose disk is full, fails or loses power at any operation: one line, nothing half done, and they work again.
+
+The commands are those of `cases.py`. `make test` tries operations drawn with a seed; the slow test tries more.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posnmt.base.output import is_draft
+from tests.shim.cases import CASES, Case, content, prepare
+from tests.shim.machine import COMPILER, Ended, Machine
+from tests.shim.power import Before, lose
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD and /proc are Linux's"),
+    pytest.mark.skipif(COMPILER is None, reason="the shim is built by a C compiler, and there is none"),
+]
+FAULTS = ("EIO", "ENOSPC", "killed", "data lost", "names lost")
+SEED = 52
+FEW, MANY = 3, 24
+"""Operations that are tried of each command in `make test` and in `make test-slow`, each with another fault."""
+
+
+NOT_DRAFTS = {
+    r"(.*/)?\.(\w+\.)?lock": "a lock file, which has nothing that counts",
+    r"out\.partial/output": "the translations up to now; a record says how many of them are on the disk",
+    r"run/metrics\.jsonl": "lines are added; a training that goes on removes those after its checkpoint",
+    r"run/tensorboard/.*": "TensorBoard's, which posnmt does not read",
+}
+"""Files that are opened for writing and are no drafts of `posnmt.base.output`, and why."""
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a command leaves that nothing disturbs, and its operations as a line `name path` each."""
+
+    outcome: dict[str, Any]
+    operations: list[str]
+
+
+class Place:
+    """The folder in which commands run."""
+
+    def __init__(self, folder: Path, machine: Machine) -> None:
+        self.folder, self.watched, self.machine = folder, folder / "w", machine
+        self._known: dict[Case, Undisturbed] = {}
+
+    def reset(self, case: Case) -> Before:
+        """Make the folder `w` as it is before a command."""
+        shutil.rmtree(self.watched, ignore_errors=True)
+        case.before(self.watched)
+        return Before.of(self.watched)
+
+    def run(self, case: Case, at: int = 0, fault: str = "EIO", more: tuple[str, ...] = ()) -> Ended:
+        """Run a command."""
+        return self.machine.run(self.watched, [*case.arguments, *more], at, fault)
+
+    def undisturbed(self, case: Case) -> Undisturbed:
+        """What a command leaves that nothing disturbs."""
+        if case not in self._known:
+            self.reset(case)
+            ended = self.run(case)
+            assert ended.status == 0, ended.err
+            self._known[case] = Undisturbed(case.outcome(self.watched), ended.operations)
+        return self._known[case]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("shim").resolve()
+    prepare(folder)
+    (folder / "machine").mkdir()
+    with Machine(folder / "machine") as machine:
+        yield Place(folder, machine)
+
+
+def check(place: Place, case: Case, at: int, fault: str) -> None:
+    """Disturb a command at an operation, look at what is there, and repeat it."""
+    whole = place.undisturbed(case).outcome
+    before = place.reset(case)
+    old = content(place.watched)
+    ended = place.run(case, at, fault if fault.isupper() else "KILL")
+    if not fault.isupper():
+        assert ended.status == -9, ended.err
+        if "lost" in fault:
+            lose(place.watched, place.machine.journal, before, names="names" in fault)
+    elif ended.status != 0:
+        assert ended.status == 2, ended.err
+        assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1, ended.err
+    assert "Traceback" not in ended.err, ended.err
+    new = content(place.watched, hidden=False) if not case.parts else {}
+    assert [name for name, text in new.items() if name not in whole or text not in (old.get(name), whole[name])] == []
+    assert case.parts or old.keys() <= new.keys(), "what was there is gone"
+    again = place.run(case)
+    if again.status == 2 and "--resume" in again.err:
+        again = place.run(case, more=("--resume",))
+    if again.status == 2 and "is not overwritten" in again.err:
+        assert content(place.watched, hidden=False) == whole, "all is in its place, with no more than drafts beside it"
+    else:
+        assert again.status == 0, again.err
+        assert case.outcome(place.watched) == whole
+
+
+def drawn(place: Place, case: Case, number: int) -> list[tuple[int, str]]:
+    """Operations of a command, evenly spread with a random start, each with a fault; neighbours have different ones."""
+    operations = len(place.undisturbed(case).operations)
+    number, draw = min(number, operations * len(FAULTS)), random.Random(SEED)
+    step, start, shift = operations * len(FAULTS) / number, draw.random(), draw.randrange(len(FAULTS))
+    places = [int((start + index) * step) for index in range(number)]
+    return [
+        (1 + each // len(FAULTS), FAULTS[(each + index + shift) % len(FAULTS)]) for index, each in enumerate(places)
+    ]
+
+
+def check_all(place: Place, case: Case, number: int) -> None:
+    """Check a command at that many operations; report all that fail together."""
+    failed = []
+    for at, fault in drawn(place, case, number):
+        try:
+            check(place, case, at, fault)
+        except (AssertionError, ValueError, OSError) as error:
+            failed.append(f"operation {at}, {fault}: {error!r}"[:1500])
+    assert failed == []
+
+
+def opened(place: Place, cases: Iterable[Case]) -> set[str]:
+    """The paths of all that some commands open for writing, without drafts and what is in them."""
+    lines = {line for case in cases for line in place.undisturbed(case).operations if line.startswith("open ")}
+    paths = {Path(line.removeprefix("open ")).relative_to(place.watched) for line in lines}
+    return {path.as_posix() for path in paths if not any(map(is_draft, path.parts))}
+
+
+def test_outputs_are_opened_as_drafts_alone(place: Place) -> None:
+    """Of every command, also by libraries in C: one place in the package writes (`posnmt.base.output`)."""
+    paths = opened(place, CASES.values())
+    matching = {path: [each for each in NOT_DRAFTS if re.fullmatch(each, path)] for path in paths}
+    assert [path for path, patterns in matching.items() if not patterns] == []
+    assert {each for patterns in matching.values() for each in patterns} == set(NOT_DRAFTS)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.slow])
+def test_a_disturbed_command_can_be_repeated(name: str, place: Place) -> None:
+    check_all(place, CASES[name], FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_that_is_disturbed_anywhere_can_be_repeated(name: str, place: Place) -> None:
+    check_all(place, CASES[name], MANY // 4 if CASES[name].slow else MANY)
