@@ -42,10 +42,11 @@ NOT_DRAFTS = {
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a command leaves that nothing disturbs, and its operations as a line `name path` each."""
+    """What a command leaves that nothing disturbs, its operations as a line `name path` each, and whether it prints."""
 
     outcome: dict[str, Any]
     operations: list[str]
+    prints: bool
 
 
 class Place:
@@ -71,7 +72,7 @@ class Place:
             self.reset(case)
             ended = self.run(case)
             assert ended.status == 0, ended.err
-            self._known[case] = Undisturbed(case.outcome(self.watched), ended.operations)
+            self._known[case] = Undisturbed(case.outcome(self.watched), ended.operations, ended.out != "")
         return self._known[case]
 
 
@@ -157,3 +158,16 @@ def test_a_disturbed_command_can_be_repeated(name: str, place: Place) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_that_is_disturbed_anywhere_can_be_repeated(name: str, place: Place) -> None:
     check_all(place, CASES[name], MANY // 4 if CASES[name].slow else MANY)
+
+
+@pytest.mark.parametrize("closed", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (0, 2))])
+def test_the_work_is_done_whatever_stream_is_closed(closed: int, place: Place) -> None:
+    """Only what would be printed is lost, which the status says."""
+    for name, case in CASES.items():
+        if not case.slow:
+            whole = place.undisturbed(case)
+            place.reset(case)
+            ended = place.machine.run(place.watched, case.arguments, closed=closed)
+            fails = closed == 1 and whole.prints
+            assert (ended.status, ended.err.count("error: ")) == (2 * fails, fails), (name, ended.err)
+            assert case.outcome(place.watched) == whole.outcome
