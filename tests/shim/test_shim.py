@@ -143,7 +143,7 @@ def opened(place: Place, cases: Iterable[Case]) -> set[str]:
 
 def test_outputs_are_opened_as_drafts_alone(place: Place) -> None:
     """Of every command, also by libraries in C: one place in the package writes (`posnmt.base.output`)."""
-    paths = opened(place, CASES.values())
+    paths = opened(place, (case for name, case in CASES.items() if "anew" not in name))
     matching = {path: [each for each in NOT_DRAFTS if re.fullmatch(each, path)] for path in paths}
     assert [path for path, patterns in matching.items() if not patterns] == []
     assert {each for patterns in matching.values() for each in patterns} == set(NOT_DRAFTS)
