@@ -71,11 +71,15 @@ class Child:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """The files that a command has written, with their digests, but for drafts and what work continues from."""
+    """The files that a command has written, with their digests, but for drafts and those of TensorBoard.
+
+    The names of the latter have the time and the process.
+    """
     found = {}
     for path in sorted((folder / "out").rglob("*") if (folder / "out").is_dir() else [folder / "out"]):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and not any(is_draft(part) or part.startswith(".") for part in path.parts):
+        left_out = any(is_draft(part) or part.startswith(".") or part == "tensorboard" for part in path.parts)
+        if path.is_file() and not left_out:
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
