@@ -9,6 +9,7 @@ from lxml import etree
 
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.formats import format_of, read
+from posnmt.deploy.documents.markup import Tokens
 from posnmt.deploy.documents.segment import Tag, divide, has_letters, join
 
 PAIR = ("en", "de")
@@ -464,3 +465,13 @@ def test_compressed_lines_are_read():
     assert format_of(None, Path("a.txt.gz")) is None
     assert format_of(None, Path("a.gz")) is None
     assert format_of("lines", Path("a.html.gz")) is None
+
+
+def test_signs_after_the_last_tag_of_a_page_are_one_text():
+    """An unfinished tag is text. Python's parser would look for its end from each sign to the end of the page."""
+    text = "<p>uns</p> mebu &lt; " + "<a <!-- </b " * 300
+    assert len(Tokens(text).tokens) < 10
+    document = opened("html", text)
+    assert document.content().decode() == text
+    assert [each.pieces for each in document.segments] == [["uns"], [" mebu < " + "<a <!-- </b " * 300]]
+    assert opened("html", "<script>a <b <c").segments == []

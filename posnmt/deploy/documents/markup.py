@@ -205,9 +205,10 @@ class Tokens(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-        self.feed(text)
+        end = text.rfind(">") + 1  # no tag begins after it: the parser would look for an end from each `<` there
+        self.feed(text[:end])
         self.close()
-        if self.rawdata:  # the content of an element of `PLAIN` without an end tag
+        if self.rawdata or text[end:]:  # also the content of an element of `PLAIN` without an end tag
             self._add("text")
 
     def _add(self, kind: Kind, name: str = "", attributes: dict[str, str] | None = None) -> None:
