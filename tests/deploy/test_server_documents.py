@@ -170,7 +170,7 @@ BAD = {
     "no UTF-8": ({"file": ("a.txt", b"lo\nM\xe4dchen")}, 400, "not valid utf-8: byte 0xE4 (a.txt:2)"),
     "an unknown encoding": ({"file": ("a.html", '<meta charset="x-1"><p>lo')}, 400, "unknown encoding, 'x-1'"),
     "very many bytes": ({"file": ("a.txt", "lo\n" * 400_000)}, 413, "the request is larger than 1,048,576 bytes"),
-    "very many sentences": ({"file": ("a.txt", "lo\n" * 20_001)}, 413, "20,001 sentences are more than"),
+    "very many sentences": ({"file": ("a.txt", "lo\n" * 20_001)}, 413, "20,001 segments are more than the 20,000 of"),
     "a long sentence alone": ({"file": ("a.txt", "lo " * 1_001)}, 413, "a sentence of 3,002 characters is longer"),
 }
 """What is wrong → the files, the status, and a part of the message."""
@@ -214,7 +214,7 @@ def test_html_that_is_too_large_is_refused(served):
     query = {"source": "en", "target": "de", "format": "html"}
     for text, status, message in [
         ("<b>" * 17_000, 413, "51,000 characters are more than the 50,000 characters of a request"),
-        ("<p>lo" * 1_001, 413, "1,001 sentences are more than"),
+        ("<p>lo" * 1_001, 413, "1,001 segments are more than the 1,000 of"),
         ("<p>" + "lo " * 1_001, 413, "a sentence of 3,002 characters is longer than the 3,000 of a line"),
         ("<div>" * 600, 400, "more than 512 elements are nested"),
     ]:
@@ -252,6 +252,9 @@ def test_a_large_document_is_translated_in_portions_that_find_room():
         assert jobs == [3] * 13 + [1]
         answer = server.send("a.txt", "lo\n" * (LARGER * 3 + 1))
         assert answer.status_code == 413
+        assert f"61 segments are more than the {LARGER * 3} of a document" in answer.json()["error"]
+        answer = server.send("a.txt", "lo. la.\n" * (LARGER * 2))
+        assert answer.status_code == 413
         assert f"more than the 1,000,000 characters and {LARGER * 3} sentences of a document" in answer.json()["error"]
 
 
@@ -282,6 +285,22 @@ def test_a_translation_that_nobody_fetches_is_deleted():
         assert server.get(place).status_code == 404
         server.send("a.txt", "lo")
     assert not file.parent.exists()  # the server has ended
+
+
+def test_a_document_that_takes_too_long_is_given_up_and_harms_nobody():
+    """Emphasis of which each sign may end any other: the time grows with the square of the length."""
+    with answering(Settings(timeout=8.0)) as server:
+        assert server.translation("a.md", "uns mebu")[1].decode() == by_command("markdown", "uns mebu")
+        [reader] = server.service.file_readers._idle
+        bomb = server.send("a.md", "_a_" * 100_000)
+        assert (bomb.status_code, list(bomb.json())) == (413, ["error"])
+        assert "takes longer than 8 seconds" in bomb.json()["error"]
+        assert reader._process.returncode is not None
+        assert server.translation("a.md", "uns mebu")[1].decode() == by_command("markdown", "uns mebu")
+        [reader] = server.service.file_readers._idle
+        reader.end()  # as the system does when memory runs out
+        assert server.send("a.md", "uns mebu").status_code == 500
+        assert server.translation("a.md", "uns mebu")[1].decode() == by_command("markdown", "uns mebu")
 
 
 def test_suggestions_are_refused_as_where_they_are_disabled(served):

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from posnmt.deploy.documents.formats import FORMATS
 from posnmt.deploy.documents.raw import Document
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
-from posnmt.translate.translations import Translation
+
+
+class Translated(Protocol):
+    """The translation of a sentence; `passed` says that it is the sentence itself, which needs none."""
+
+    @property
+    def text(self) -> str:
+        """The translation."""
+        ...
+
+    @property
+    def passed(self) -> bool:
+        """See above."""
+        ...
 
 
 class Division:
@@ -29,7 +43,7 @@ class Division:
         self._blank = len(document.segments) - len(self._parts)
         self.texts = [(each, part.segment.line) for part in self._parts for each in part.lettered]
 
-    def content(self, translated: Mapping[int, Translation]) -> bytes:
+    def content(self, translated: Mapping[int, Translated]) -> bytes:
         """The document with the translations of its sentences.
 
         Args:
@@ -59,7 +73,7 @@ class _Divided:
 
     segment: Segment
     sentences: list[Sentence]
-    results: list[Translation | None] = field(default_factory=list)
+    results: list[Translated | None] = field(default_factory=list)
 
     @property
     def lettered(self) -> list[Sentence]:
@@ -80,7 +94,7 @@ class _Divided:
         written = self.segment.translated is not None
         return sum(written and each is not None and not each.passed for each in self.results)
 
-    def place(self, translated: Mapping[int, Translation], is_whole: bool) -> None:
+    def place(self, translated: Mapping[int, Translated], is_whole: bool) -> None:
         """Fill the segment; if it `is_whole`, only where all its sentences are translated."""
         self.results = [translated.get(id(each)) for each in self.lettered]
         if all(each is not None and each.passed for each in self.results):

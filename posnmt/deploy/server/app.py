@@ -32,6 +32,8 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
         service.models.start()
         yield
         await service.held.close()
+        service.file_readers.close()
+        service.text_readers.close()
         await asyncio.to_thread(service.models.close)
 
     app: FastAPI = FastAPIOffline(

@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fastapi import Request
 
 from posnmt.base.errors import UserError
-from posnmt.deploy.documents.division import Division
-from posnmt.deploy.documents.formats import format_of_name, read
-from posnmt.deploy.documents.raw import Document
-from posnmt.deploy.documents.segment import Segment
+from posnmt.deploy.documents.formats import format_of_name
 from posnmt.deploy.server.languages import match
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.queue import Full, Job
@@ -40,11 +38,13 @@ class Source:
         form: a name in `posnmt.deploy.documents.formats.FORMATS`.
         contents: the bytes of each.
         name: the name of the file, for messages.
+        is_file: whether a client sent a file, and not texts in a request, which are not to wait for files.
     """
 
     form: str
     contents: Sequence[bytes]
     name: str
+    is_file: bool = False
 
     @classmethod
     def sent(cls, name: str, content: bytes) -> Source:
@@ -55,7 +55,7 @@ class Source:
         """
         name = "".join(filter(str.isprintable, name.replace("\\", "/").rpartition("/")[2]))[-LONGEST_NAME:]
         try:
-            return cls(format_of_name(name), [content], name)
+            return cls(format_of_name(name), [content], name, is_file=True)
         except UserError as fault:
             raise Refusal(400, _said(fault)) from None
 
@@ -108,26 +108,22 @@ async def translate_documents(
         Refusal: documents that cannot be read, no such model, too much text, every sentence is refused, a full queue,
             no time left, or nobody waits.
     """
-    model, confidence, divisions = await asyncio.to_thread(_divided, service, source, languages)
-    texts = [(sentence, line) for each in divisions for sentence, line in each.texts]
-    _refuse_large([sentence.text for sentence, _ in texts], service.settings, larger)
+    model, confidence, texts = await _divided(service, source, languages, larger)
+    _refuse_large([text for text, _ in texts], service.settings, larger)
     work = _Work(service, client, model, request)
-    asked = [
-        requests.Request(sentence.text, number, f"{source.name}:{line}")
-        for number, (sentence, line) in enumerate(texts, 1)
-    ]
+    asked = [requests.Request(text, number, f"{source.name}:{line}") for number, (text, line) in enumerate(texts, 1)]
     results = await work.translations(asked)
     if work.refused and not any(results):
         too_long = len(work.refused[0][0].line) > service.settings.line_characters
         raise Refusal(413 if too_long else 400, _said(work.refused[0][1]))
-    translated = {id(sentence): each for (sentence, _), each in zip(texts, results, strict=True) if each is not None}
-    contents = await asyncio.to_thread(lambda: [each.content(translated) for each in divisions])
+    placed = [None if each is None else (each.text, bool(each.passed)) for each in results]
+    answer = await _call(service, "written", source, model, translations=placed)
     done = [each for each in results if each is not None]
     characters = sum(len(each.request.line) for each in done)
     service.count(client, characters)
-    notes = [note for each in divisions for note in each.notes()]
     doubts = warnings(model, [Translated(done, [])]) if done else []
-    return Result(contents, model, confidence, characters, notes, [*work.warnings(len(texts)), *doubts])
+    refused = work.warnings(len(texts))
+    return Result(answer["contents"], model, confidence, characters, answer["notes"], [*refused, *doubts])
 
 
 def any_model(service: Service, languages: tuple[str | None, str]) -> Model:
@@ -141,10 +137,10 @@ def any_model(service: Service, languages: tuple[str | None, str]) -> Model:
     return service.between(source or next(iter(possible), ""), target, [])[0]
 
 
-def _divided(
-    service: Service, source: Source, languages: tuple[str | None, str]
-) -> tuple[Model, float | None, list[Division]]:
-    """The model for documents, the confidence if their language was detected, and their sentences.
+async def _divided(
+    service: Service, source: Source, languages: tuple[str | None, str], larger: int
+) -> tuple[Model, float | None, list[tuple[str, int]]]:
+    """The model for documents, the confidence if their language was detected, and their sentences with their lines.
 
     Raises:
         Refusal: see `translate_documents`.
@@ -153,23 +149,30 @@ def _divided(
     model, confidence = any_model(service, languages), None
     if code is None and source.form == "tmx" and len(service.models.sources_of(model.target)) > 1:
         raise Refusal(400, "a translation memory has texts in several languages; name the source language")
-    documents = _read(source, model)
+    most = larger * service.settings.request_lines
+    answer = await _call(service, "sentences_of", source, model, most=most)
+    if answer["segments"] > most:
+        raise Refusal(413, f"{answer['segments']:,} segments are more than the {most:,} of a document; divide it")
     if code is None:
-        segments = [each for document in documents for each in document.segments]
-        first, (model, confidence) = model, service.between(None, target, [_text(each) for each in segments])
-        documents = documents if model is first else _read(source, model)
-    return model, confidence, [Division(source.form, each, model.source) for each in documents]
+        first, (model, confidence) = model, service.between(None, target, [answer["sample"]])
+        if model is not first:
+            answer = await _call(service, "sentences_of", source, model, most=most)
+    return model, confidence, [(text, line) for text, line in answer["texts"]]
 
 
-def _read(source: Source, model: Model) -> list[Document]:
+async def _call(service: Service, function: str, source: Source, model: Model, **fields: Any) -> dict[str, Any]:
+    """The answer of a function of `posnmt.deploy.documents.reader`.
+
+    Raises:
+        Refusal: a document cannot be read, or takes too long.
+    """
+    languages = (model.source, model.target)
+    about = {"form": source.form, "name": source.name, "languages": languages, **fields}
+    readers = service.file_readers if source.is_file else service.text_readers
     try:
-        return [read(source.form, each, Path(source.name), (model.source, model.target)) for each in source.contents]
+        return await readers.call(function, list(source.contents), **about)
     except UserError as fault:
         raise Refusal(400, _said(fault)) from None
-
-
-def _text(segment: Segment) -> str:
-    return "".join(each for each in segment.pieces if isinstance(each, str))
 
 
 def _said(fault: UserError) -> str:

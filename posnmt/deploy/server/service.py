@@ -20,6 +20,7 @@ from posnmt.deploy.server.held import Held
 from posnmt.deploy.server.languages import Undecided, detect_among, match
 from posnmt.deploy.server.models import Model, Models
 from posnmt.deploy.server.queue import Full, Job
+from posnmt.deploy.server.readers import Readers
 from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
@@ -87,6 +88,7 @@ class Service:
         self.models, self.keys, self.settings = models, keys, settings
         self.held = Held(settings)
         self.glossaries = glossaries or Glossaries()
+        self.file_readers, self.text_readers = Readers(settings.timeout), Readers(settings.timeout)
         self._used: Counter[str] = Counter()
         self._rate, self._rate_characters = Rate(settings.rate), Rate(settings.rate_characters)
 
