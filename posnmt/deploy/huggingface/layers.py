@@ -44,13 +44,14 @@ def hold(model: TranslationModel) -> None:
     }
     for owner in [*model.modules()]:
         for name, child in [*owner.named_children()]:
-            if isinstance(child, Matrix) or child in restricted:
+            if isinstance(child, nn.Linear) and (isinstance(child, Matrix) or child in restricted):
                 setattr(owner, name, Held(child))
 
 
-def layers(model: TranslationModel) -> list[nn.Module]:
+def layers(model: TranslationModel) -> list[ResidualLayer]:
     """The layers of a Transformer, first those of the encoder; none of another architecture."""
-    return [*model.encoder, *model.decoder] if isinstance(model, Transformer) else []
+    both = [*model.encoder, *model.decoder] if isinstance(model, Transformer) else []
+    return [layer for layer in both if isinstance(layer, ResidualLayer)]
 
 
 def recompute(model: TranslationModel, checkpoint: Callable[..., Any] | None, every: int = 1) -> None:
