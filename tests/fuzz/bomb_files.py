@@ -205,7 +205,7 @@ def _fields(place: Path) -> None:
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     headers = [(b"content-type", (place / "kind").read_bytes())]
-    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers, "app": None}
     try:
         asyncio.run(read(Request(scope, receive), Query))
     except Refusal as refusal:
