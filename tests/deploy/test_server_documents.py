@@ -129,7 +129,11 @@ def test_the_language_of_a_document_is_detected_or_it_is_refused(served):
     assert answer.json()["detectedLanguage"]["language"] == "ru"
     assert answer.json()["detectedLanguage"]["confidence"] > 90
     assert "detectedLanguage" not in served.send("a.html", russian.encode()).json()
-    assert served.send("a.xlf", DOCUMENTS["xliff"], source="auto").status_code == 200
+    units = DOCUMENTS["xliff"].replace('"en"', '"ru"').replace("uns", "Это предложение на русском языке.").encode()
+    assert not [
+        each for each in served.send("a.xlf", units, source="auto").json()["notes"] if "the model's are" in each
+    ]
+    assert [each for each in served.send("a.xlf", units).json()["notes"] if "the model's are" in each]
     for name, content, message in [
         ("a.txt", FRENCH, "the text is in French (fr), not in en or ru"),
         ("a.html", "<p>42</p>", "a text without letters can be in any language"),
@@ -138,6 +142,14 @@ def test_the_language_of_a_document_is_detected_or_it_is_refused(served):
         answer = served.send(name, content, source="auto")
         assert answer.status_code == 400
         assert message in answer.json()["error"]
+
+
+def test_a_document_is_divided_by_the_rules_of_its_detected_language():
+    """In German, a number with a full stop may be an ordinal; English has two sentences."""
+    text = "Es waren gestern Abend nur 12. Dann gingen wir alle zusammen nach Hause."
+    with answering(languages=(("en", "fr"), ("de", "fr"))) as server:
+        german, english = (server.translation("a.txt", text, source=code, target="fr")[1] for code in ("de", "en"))
+        assert server.translation("a.txt", text, source="auto", target="fr")[1] == german != english
 
 
 def test_the_source_of_a_memory_is_detected_where_one_is_possible():
