@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from html.entities import html5
 from pathlib import Path
+from typing import Literal
 from xml.parsers.expat import ErrorString, ExpatError, ParserCreate
 
 from posnmt.base.errors import UserError
@@ -30,6 +31,8 @@ NAME = re.compile(r"</?([^\s/>]+)")
 DECLARATION = re.compile(r"\s*<\?xml\s.*?\?>", re.DOTALL)
 REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)[^\W\d][\w.-]*;")
 """A reference that XML itself does not declare."""
+
+TAGS: dict[str, Literal["open", "close"]] = {"start": "open", "end": "close"}
 
 LINE_END = re.compile(r"(\s*\n\s*)")
 """The end of a line with the white space around it."""
@@ -98,8 +101,7 @@ def parse_xml(text: str, path: Path, rules: TagRules) -> RawDocument:
         elif kind == "text":
             reader.add_text(token, _content(token))
         elif element.has_sentences if kind == "other" else element.is_inside:
-            tag_kind = "open" if kind == "start" else "close" if kind == "end" else "alone"
-            reader.add(token, Tag(tag_kind, [token]))
+            reader.add(token, Tag(TAGS.get(kind, "alone"), [token]))
         else:
             reader.end_with(token)
         if kind in ("end", "empty"):

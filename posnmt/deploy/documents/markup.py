@@ -374,7 +374,7 @@ class _Page:
         region, own = self._regions[-1], token.own_reason
         around = region.reason if own is None else own
         if not self._rules.ignored.isdisjoint([token.name, *self._open]):
-            own, around = None, IGNORED
+            around = IGNORED
         parts = self._tag(token, raw, around)
         if token.kind == "empty":
             self._add_tag(token, parts)
