@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -23,6 +24,9 @@ from posnmt.metrics.buckets import FREQUENCIES, Buckets, by_frequency, by_part, 
 
 KINDS = ("frequency", "part", "kept")
 
+SLICE = 2000
+"""Sentences whose words are counted together: all words of a text at once would take kilobytes a sentence."""
+
 
 def count_words(texts: Sequence[Text], tokenizer: str, frequencies: Counter[str] | None) -> dict[str, Buckets]:
     """Kind → the counts of its buckets.
@@ -33,14 +37,22 @@ def count_words(texts: Sequence[Text], tokenizer: str, frequencies: Counter[str]
         frequencies: of words in the training text; None: those in the reference, of which no word has frequency 0.
     """
     words = bleu_words(tokenizer)
-    source, reference, *outputs = (text.lines for text in texts)
-    of_reference, *of_outputs = ([words(line) for line in lines] for lines in (reference, *outputs))
+    lines = [text.lines for text in texts]
     known = frequencies is not None
-    by_text = Counter(chain.from_iterable(of_reference)) if frequencies is None else frequencies
+    by_text = word_frequencies(lines[1], tokenizer) if frequencies is None else frequencies
+    firsts = FREQUENCIES if known else FREQUENCIES[1:]
+    parts = []
+    for first in range(0, len(lines[0]), SLICE):
+        source, reference, *outputs = (text[first : first + SLICE] for text in lines)
+        of_reference, *of_outputs = ([words(line) for line in each] for each in (reference, *outputs))
+        parts.append((
+            by_frequency(of_outputs, of_reference, by_text, firsts),
+            by_part(of_outputs, of_reference),
+            kept(source, reference, outputs),
+        ))  # fmt: skip
     return {
-        "frequency": by_frequency(of_outputs, of_reference, by_text, FREQUENCIES if known else FREQUENCIES[1:]),
-        "part": by_part(of_outputs, of_reference),
-        "kept": kept(source, reference, outputs),
+        kind: replace(some[0], counts=np.concatenate([each.counts for each in some]))
+        for kind, some in zip(KINDS, zip(*parts, strict=True), strict=True)
     }
 
 
