@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,7 +86,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
         asked = json.loads(line)
-        call = {"sentences_of": sentences_of, "written": written}[asked.pop("call")]
+        call: Callable[..., dict[str, Any]] = {"sentences_of": sentences_of, "written": written}[asked.pop("call")]
         asked["contents"] = [base64.b64decode(each) for each in asked["contents"]]
         asked["languages"] = tuple(asked["languages"])
         try:

@@ -300,7 +300,7 @@ async def _by_sentences(
         )
     except UserError as error:
         raise Refusal(400, f"Tag handling parsing failed, please check input: {error.line()}") from None
-    options = {"split": "huge", "complete": "warn"} if layout.as_one else {}
+    options: dict[str, Any] = {"split": "huge", "complete": "warn"} if layout.as_one else {}
     search = service.search(model, 1, terms=asked.terms, **options)
     lines = [line for each in divided for line in each.lines]
     translations = await service.lines(request, client, model, lines, search, size, asked.context)

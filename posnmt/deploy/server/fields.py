@@ -65,8 +65,9 @@ async def read_upload(request: Request, model: type[Fields]) -> tuple[Fields, st
     if _kind(request) != "multipart/form-data":
         raise Refusal(400, "Invalid request: a document is sent as multipart/form-data, with the field `file`")
     items = await _multipart(request)
-    values = _values(request.query_params.multi_items() + [item for item in items if isinstance(item[1], str)])
+    texts = [(name, value) for name, value in items if isinstance(value, str)]
     files = [(name, value) for name, value in items if isinstance(value, UploadFile)]
+    values = _values([*request.query_params.multi_items(), *texts])
     if [name for name, _ in files] != ["file"] or not files[0][1].filename:
         raise Refusal(400, "Invalid request: file: one file with a name is required")
     [(_, file)] = files
