@@ -78,6 +78,9 @@ def written(
     return {"contents": made, "notes": notes}
 
 
+CALLS: dict[str, Callable[..., dict[str, Any]]] = {"sentences_of": sentences_of, "written": written}
+
+
 def main() -> None:
     """Answer requests until standard input ends."""
     with suppress(ImportError, ValueError, OSError):  # Windows, or a limit that cannot be set
@@ -86,7 +89,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
         asked = json.loads(line)
-        call: Callable[..., dict[str, Any]] = {"sentences_of": sentences_of, "written": written}[asked.pop("call")]
+        call = CALLS[asked.pop("call")]
         asked["contents"] = [base64.b64decode(each) for each in asked["contents"]]
         asked["languages"] = tuple(asked["languages"])
         try:
