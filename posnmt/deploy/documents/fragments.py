@@ -34,7 +34,7 @@ REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)[^\W\d][\w.-]*;")
 
 TAGS: dict[str, Literal["open", "close"]] = {"start": "open", "end": "close"}
 
-LINE_END = re.compile(r"(\s*\n\s*)")
+LINE_END = re.compile(r"(?<!\s)(\s*\n\s*)")
 """The end of a line with the white space around it."""
 
 

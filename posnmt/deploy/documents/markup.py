@@ -129,7 +129,7 @@ IGNORED = "ignored element"
 GOOGLE = '<meta name="google" content="notranslate">'
 """The element that keeps a whole page, which is also the reason that is reported."""
 
-ATTRIBUTE = re.compile(r"""([^\s/>"'=]+)\s*=\s*("[^"]*"|'[^']*'|(?!["'])[^\s>]+)""")
+ATTRIBUTE = re.compile(r"""(?<![^\s/>"'=])([^\s/>"'=]+)\s*=\s*("[^"]*"|'[^']*'|(?!["'])[^\s>]+)""")
 QUOTES = {'"': "&quot;", "'": "&#39;"}
 
 CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)

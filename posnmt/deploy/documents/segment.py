@@ -25,7 +25,7 @@ WORD = re.compile(rf"[^\W{SPACELESS}]")
 """A character of a word in a script with blanks between words."""
 SOFT = "\xad"
 """The soft hyphen: a place where a word may be divided at the end of a line."""
-DIVIDED = re.compile(rf"\w+(?:{SOFT}+\w+)+")
+DIVIDED = re.compile(rf"(?<!\w)\w+(?:{SOFT}+\w+)+")
 """A word with soft hyphens in it."""
 FIXED = re.compile(r"[^\S \t\n\r\f\v]+")
 """White space other than a plain blank, such as a no-break space."""
