@@ -10,9 +10,11 @@ import deepl
 import pytest
 
 from posnmt.deploy.documents.segment import TagRules
+from posnmt.deploy.documents.tagged import Divided, Layout
 from posnmt.deploy.server.deepl import REFUSED, Query
 from posnmt.deploy.server.formatting import keep_formatting
-from posnmt.deploy.server.tagged import Divided, Layout
+from posnmt.deploy.server.settings import Settings
+from tests.support.answering import answering
 from tests.support.serving import serving
 from tests.support.untrained import LEARNED
 
@@ -113,7 +115,11 @@ def test_a_field_is_obeyed_or_refused_by_name(served, name):
         ({"text": "<b>" * 600, "tag_handling": "html"}, 400, "more than 512 elements are nested (text[0]:1)"),
         ({"text": ["mebu", "a\0b"], "tag_handling": "html"}, 400, "a NUL character (text[1])"),
         ({"text": "mebu " * 700, "tag_handling": "xml"}, 413, "a line of 3,499 characters is longer than the 3,000"),
-        ({"text": "<b/>" * 15_000, "tag_handling": "xml"}, 413, "60,000 characters are more than the 50,000"),
+        (
+            {"text": "<b/>" * 15_000, "tag_handling": "xml"},
+            413,
+            "60,000 characters in 1 lines are more than the 50,000",
+        ),
         ({"text": "<b>a</b>" * 2000, "tag_handling": "xml"}, 413, "in 2,000 lines are more than"),
         ({"target_lang": "FR"}, 400, "FR is not supported as a target language"),
     ],
@@ -338,3 +344,47 @@ def test_fields_of_forms_are_those_of_json(served):
     assert as_form[:2] == as_json[:2]
     assert as_form[0] == 200
     assert as_form[1]["translations"][0]["text"].count("<x>mebu</x>") == 1
+
+
+def asked(server, text, **more):
+    """The answer of a server in this process to a text."""
+    return server.post("/v2/translate", json={"text": text, "source_lang": "EN", "target_lang": "DE", **more})
+
+
+def test_texts_are_divided_by_a_process_that_may_end():
+    """So that a text that takes too long, or too much memory, harms nobody else."""
+    with answering() as server:
+        for fields in ({"tag_handling": "xml"}, {"tag_handling": "html"}, {"split_sentences": "nonewlines"}):
+            first = asked(server, "uns\nmebu zabi", **fields)
+            assert first.status_code == 200
+            [reader] = server.service.text_readers._idle
+            reader.end()
+            assert asked(server, "uns\nmebu zabi", **fields).status_code == 500
+            assert asked(server, "uns\nmebu zabi", **fields).json() == first.json()
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "status"),
+    [
+        (f"uns{' ' * 250_000}mebu", {"split_sentences": "nonewlines"}, 200),
+        ("a" * 250_000, {"split_sentences": "nonewlines"}, 413),
+        (f"<a {'a' * 250_000}>uns</a>", {"tag_handling": "html"}, 200),
+    ],
+    ids=["blanks", "word", "attribute"],
+)
+def test_a_long_run_of_one_kind_is_read_once(text, fields, status):
+    """Patterns that begin again at each character of it would need minutes."""
+    with answering(Settings(request_characters=300_000, timeout=40.0)) as server:
+        answer = asked(server, text, **fields)
+        assert (answer.status_code, "longer than the 3,000" in answer.text) == (status, status == 413)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_the_number_of_texts_is_limited_before_they_are_read(path):
+    with answering(Settings(request_lines=10)) as server:
+        texts = [""] * 11
+        fields = {"q": texts, "source": "en", "target": "de", "format": "html"}
+        if path == "/v2/translate":
+            fields = {"text": texts, "source_lang": "en", "target_lang": "de", "tag_handling": "html"}
+        assert server.post(path, json=fields).status_code == 413
+        assert server.service.text_readers._idle == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -336,10 +337,10 @@ def test_a_model_that_takes_no_glossary_says_so():
     service = SimpleNamespace(glossaries=kept, between=lambda *_: (model, None))
     query = Query(text="a", source_lang="en", target_lang="de", glossary_id=one.glossary_id)
     with pytest.raises(Refusal, match="takes no glossary") as refused:
-        _asked(service, query, "")
+        asyncio.run(_asked(service, query, ""))
     assert refused.value.status == 400
     query = Query(text="a", source_lang="en", target_lang="fr", glossary_id=one.glossary_id)
     model.target = "fr"
     with pytest.raises(Refusal, match="the glossary has no dictionary for en-fr, but for en-de") as refused:
-        _asked(service, query, "")
+        asyncio.run(_asked(service, query, ""))
     assert refused.value.status == 400

@@ -1,4 +1,4 @@
-"""A process that reads and writes documents for a server, so that a document that takes too long can be given up.
+"""A process that reads and writes documents and texts for a server, so that one that takes too long can be given up.
 
 `python -m posnmt.deploy.documents.reader` answers each line of JSON on standard input by one on standard output. It
 keeps nothing: a document is read once for its sentences, and again to be written with their translations.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.division import Division
 from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.tagged import Divided, Layout
 
 MEMORY = 4 << 30
 """Most bytes of memory that the process may have, where the system can limit them."""
@@ -78,11 +80,64 @@ def written(
     return {"contents": made, "notes": notes}
 
 
-CALLS: dict[str, Callable[..., dict[str, Any]]] = {"sentences_of": sentences_of, "written": written}
+def sentences_of_texts(
+    contents: Sequence[bytes], name: str, languages: tuple[str, str], layout: dict[str, Any]
+) -> dict[str, Any]:
+    """The sentences of the texts of a request.
+
+    Args:
+        contents: the texts as UTF-8.
+        name: what they are called in messages.
+        languages: codes of source and target.
+        layout: what `Layout.as_json` wrote.
+
+    Returns:
+        `texts`: the sentences.
+
+    Raises:
+        UserError: the tags of a text are broken.
+    """
+    return {"texts": [line for each in _divided(contents, languages, layout) for line in each.lines]}
+
+
+def written_texts(
+    contents: Sequence[bytes],
+    name: str,
+    languages: tuple[str, str],
+    layout: dict[str, Any],
+    translations: Sequence[tuple[str, bool]],
+) -> dict[str, Any]:
+    """Texts with the translations of their sentences.
+
+    Args:
+        contents, name, languages, layout: as in `sentences_of_texts`.
+        translations: of each sentence its translation, and whether it passes as it is.
+
+    Returns:
+        `contents`: the texts as UTF-8.
+    """
+    results = (SimpleNamespace(text=text, passed=passed) for text, passed in translations)
+    return {"contents": [each.filled(results) for each in _divided(contents, languages, layout)]}
+
+
+def _divided(contents: Sequence[bytes], languages: tuple[str, str], layout: dict[str, Any]) -> list[Divided]:
+    chosen = Layout.of_json(layout)
+    return [Divided(each.decode(), number, chosen, languages[0]) for number, each in enumerate(contents)]
+
+
+CALLS: dict[str, Callable[..., dict[str, Any]]] = {
+    "sentences_of": sentences_of,
+    "written": written,
+    "sentences_of_texts": sentences_of_texts,
+    "written_texts": written_texts,
+}
+"""What the process can be asked to do."""
 
 
 def main() -> None:
-    """Answer requests until standard input ends."""
+    """Answer requests until standard input ends. Signals that end the server do not end its work."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     with suppress(ImportError, ValueError, OSError):  # Windows, or a limit that cannot be set
         import resource
 

@@ -15,13 +15,13 @@ from posnmt.base.errors import UserError
 from posnmt.config.writing import base_code
 from posnmt.data.lines import checked_lines
 from posnmt.deploy.documents.segment import TagRules
+from posnmt.deploy.documents.tagged import Layout
 from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.formatting import keep_formatting
 from posnmt.deploy.server.glossaries import dictionary_of, merged
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
-from posnmt.deploy.server.service import WARNING, Service, Translated, warnings
-from posnmt.deploy.server.tagged import Divided, Layout
+from posnmt.deploy.server.service import Service, Translated, header_of, warnings
 from posnmt.deploy.server.text import join
 from posnmt.translate.sentences import sentences
 from posnmt.translate.terms import Terms
@@ -174,7 +174,7 @@ def routes(service: Service) -> APIRouter:
         query = await read(request, Query)
         client = service.client(request, query.auth_key)
         _refuse_unknown(query)
-        asked = _asked(service, query, service.holder(request, query.auth_key))
+        asked = await _asked(service, query, service.holder(request, query.auth_key))
         translate = _by_lines if asked.is_simple else _by_sentences
         written, translations = await translate(service, request, client, asked)
         fields: dict[str, Any] = {"detected_source_language": asked.model.source.upper()}
@@ -185,7 +185,7 @@ def routes(service: Service) -> APIRouter:
         billed = [{"billed_characters": len(each)} if query.show_billed_characters else {} for each in asked.texts]
         answers = [{**fields, "text": text, **own} for text, own in zip(written, billed, strict=True)]
         said = [*asked.remarks, *warnings(asked.model, translations)]
-        return JSONResponse({"translations": answers}, headers={WARNING: "; ".join(said)} if said else {})
+        return JSONResponse({"translations": answers}, headers=header_of(said))
 
     return router
 
@@ -207,7 +207,7 @@ def _refuse_unknown(query: Query) -> None:
         raise Refusal(400, f"Invalid request: no field is called {name[:100]!r}; choose from: {known}")
 
 
-def _asked(service: Service, query: Query, holder: str) -> Asked:
+async def _asked(service: Service, query: Query, holder: str) -> Asked:
     """What a request asks for.
 
     Raises:
@@ -219,7 +219,7 @@ def _asked(service: Service, query: Query, holder: str) -> Asked:
     except UserError as error:
         raise Refusal(400, f"Invalid request: {error.lines[0]}") from None
     model, _ = service.between(query.source_lang, query.target_lang, texts)
-    terms = _terms(service, query, holder, model)
+    terms = await asyncio.to_thread(_terms, service, query, holder, model)
     context, remarks = _context(query, model, terms)
     return Asked(query, texts, model, terms, context, remarks)
 
@@ -286,23 +286,35 @@ async def _by_lines(
 async def _by_sentences(
     service: Service, request: Request, client: str, asked: Asked
 ) -> tuple[list[str], list[Translated]]:
-    """The translations of texts that are divided into sentences here.
+    """The translations of texts that are divided into sentences here, by a process of their own.
 
     Raises:
-        Refusal: a text has broken tags.
+        Refusal: a text has broken tags, or takes too long.
     """
     layout, model = asked.query.layout, asked.model
     size = sum(map(len, asked.texts))
-    service.refuse_large(size)
-    try:
-        divided = await asyncio.to_thread(
-            lambda: [Divided(text, number, layout, model.source) for number, text in enumerate(asked.texts)]
-        )
-    except UserError as error:
-        raise Refusal(400, f"Tag handling parsing failed, please check input: {error.line()}") from None
+    service.refuse_large(size, len(asked.texts))
+    contents = [each.encode() for each in asked.texts]
+    about = {"name": "text", "languages": (model.source, model.target), "layout": layout.as_json()}
+    divided = await _read(service, "sentences_of_texts", contents, about)
     options: dict[str, Any] = {"split": "huge", "complete": "warn"} if layout.as_one else {}
     search = service.search(model, 1, terms=asked.terms, **options)
-    lines = [line for each in divided for line in each.lines]
+    lines = divided["texts"]
     translations = await service.lines(request, client, model, lines, search, size, asked.context)
-    rest = iter(translations)
-    return [each.filled(rest, asked.finished) for each in divided], [Translated(translations, [])]
+    made = [
+        (asked.finished(line, each.text), bool(each.passed)) for line, each in zip(lines, translations, strict=True)
+    ]
+    answer = await _read(service, "written_texts", contents, {**about, "translations": made})
+    return [each.decode() for each in answer["contents"]], [Translated(translations, [])]
+
+
+async def _read(service: Service, function: str, contents: list[bytes], fields: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a function of `posnmt.deploy.documents.reader`.
+
+    Raises:
+        Refusal: a text has broken tags, or takes too long.
+    """
+    try:
+        return await service.text_readers.call(function, contents, **fields)
+    except UserError as error:
+        raise Refusal(400, f"Tag handling parsing failed, please check input: {error.line()}") from None

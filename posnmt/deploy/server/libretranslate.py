@@ -212,11 +212,9 @@ async def _of_html(service: Service, request: Request, client: str, query: Query
     """The answer for texts with markup. Each is read as a page, and a mark says that its characters are UTF-8.
 
     Raises:
-        Refusal: see `translate_documents`; or a text has too many characters, or half of a surrogate pair.
+        Refusal: see `translate_documents`; or there are too many texts or characters, or half of a surrogate pair.
     """
-    size, most = sum(map(len, texts)), service.settings.request_characters
-    if size > most:
-        raise Refusal(413, f"{size:,} characters are more than the {most:,} characters of a request; send fewer")
+    service.refuse_large(sum(map(len, texts)), len(texts))
     try:
         contents = [f"{MARK}{text}".encode() for text in texts]
     except UnicodeEncodeError:

@@ -227,12 +227,13 @@ class Service:
         documents = [group for group in groups for _ in range(together)]
         if context:
             search = replace(search, decode=search.decode.model_copy(update={"join": together}))
-        job = Job(numbered(lines, "text", documents=documents), search, together)
+        # Looking for terms of a glossary takes time, in which others are answered.
+        job = await asyncio.to_thread(Job, numbered(lines, "text", documents=documents), search, together)
         if search.terms is not None and job.largest > TERMS * settings.line_characters:
             raise Refusal(413, "a sentence has too many words of the glossary; send shorter sentences")
         self._add(client, work, model, job)
         translations = await self._wait(request, model, job)
-        self._used[client if self.keys else EVERYBODY] += size
+        self.count(client, size)
         return translations[together - 1 :: together]
 
     def refuse_large(self, characters: int, lines: int = 0) -> None:

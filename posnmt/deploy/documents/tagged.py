@@ -1,17 +1,17 @@
-"""Texts with tags, or with line ends inside sentences. Each of their sentences is a line of the queue."""
+"""Texts of other programs with tags, or with line ends inside sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from posnmt.deploy.documents.division import Translated
 from posnmt.deploy.documents.fragments import parse_text, parse_xml
 from posnmt.deploy.documents.markup import parse_html
 from posnmt.deploy.documents.raw import RawDocument, Text
 from posnmt.deploy.documents.segment import Segment, Sentence, TagRules, divide, has_letters, join
-from posnmt.translate.translations import Translation
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,19 @@ class Layout:
     tags: Literal["xml", "html"] | None
     rules: TagRules
     as_one: bool = False
+
+    @classmethod
+    def of_json(cls, tree: Mapping[str, Any]) -> Layout:
+        """The layout that `as_json` wrote."""
+        rules = {name: frozenset(each) if isinstance(each, list) else each for name, each in tree["rules"].items()}
+        return cls(tree["tags"], TagRules(**rules), tree["as_one"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The layout as values that JSON has."""
+        rules = {
+            name: sorted(each) if isinstance(each, frozenset) else each for name, each in asdict(self.rules).items()
+        }
+        return {"tags": self.tags, "rules": rules, "as_one": self.as_one}
 
     def read(self, text: str, number: int) -> RawDocument:
         """Read a text.
@@ -68,30 +81,21 @@ class Divided:
         """The sentences to translate."""
         return [each.text for _, sentences in self._parts for each in sentences if has_letters(each.text)]
 
-    def filled(self, translations: Iterator[Translation], finish: Callable[[str, str], str]) -> str:
-        """The text with translations in place of its sentences.
+    def filled(self, translations: Iterator[Translated]) -> bytes:
+        """The text with translations in place of its sentences, as UTF-8.
 
         Args:
             translations: of the `lines`, in order; so many are taken.
-            finish: makes the text to write from a sentence and its translation.
         """
         for segment, sentences in self._parts:
-            _fill(segment, sentences, translations, finish)
-        return self.document.content().decode()
+            _fill(segment, sentences, translations)
+        return self.document.content()
 
 
-def _fill(
-    segment: Segment,
-    sentences: Sequence[Sentence],
-    translations: Iterator[Translation],
-    finish: Callable[[str, str], str],
-) -> None:
+def _fill(segment: Segment, sentences: Sequence[Sentence], translations: Iterator[Translated]) -> None:
     """Put translations into a segment. One without words for the model, such as an address, stays as it is."""
     own = [next(translations) if has_letters(each.text) else None for each in sentences]
     if all(each is None or each.passed for each in own):
         return
-    texts = [
-        each.text if translation is None else finish(each.text, translation.text)
-        for each, translation in zip(sentences, own, strict=True)
-    ]
+    texts = [each.text if made is None else made.text for each, made in zip(sentences, own, strict=True)]
     segment.translated = join(sentences, [each.place(text) for each, text in zip(sentences, texts, strict=True)])
