@@ -276,8 +276,8 @@ def test_a_change_is_made_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_the_number_and_the_size_of_glossaries_are_limited(monkeypatch):
     monkeypatch.setattr(glossaries, "MOST", 2)
-    monkeypatch.setattr(glossaries, "MOST_IN_ALL", 40)
-    kept, one = Glossaries(), Dictionary("en", "de", dict(TWO))  # 14 bytes
+    monkeypatch.setattr(glossaries, "MOST_IN_ALL", 40 + 4 * glossaries.ENTRY)
+    kept, one = Glossaries(), Dictionary("en", "de", dict(TWO))  # two entries of 14 bytes
     first = kept.create("a", "", [one])
     kept.create("a", "", [])
     for owner, new in (("a", []), ("b", [one, Dictionary("de", "en", dict(TWO))])):
@@ -295,6 +295,28 @@ def test_entries_are_read_as_they_are_written(entries):
     tsv = "\n".join(f"{source}\t{target}" for source, target in pairs)
     csv = "\r\n".join(",".join('"' + term.replace('"', '""') + '"' for term in pair) for pair in pairs)
     assert entries_of(tsv, "tsv", ("en", "de")) == entries_of(csv, "csv", ("en", "de")) == pairs
+
+
+@pytest.mark.parametrize(("form", "text"), [("tsv", "\ufeffa\tb\r\n\r\n"), ("csv", '\ufeff"a","b"\r\n')])
+def test_a_byte_order_mark_is_not_part_of_a_term(form, text):
+    """As spreadsheets write it before the first one."""
+    assert entries_of(text, form, ("en", "de")) == [("a", "b")]
+
+
+def test_a_fault_in_a_dictionary_is_named_with_its_place(served):
+    """A field of a dictionary that is unknown or missing is not that of the glossary."""
+    good = {"source_lang": "en", "target_lang": "de", "entries": "mebu\tzzz"}
+    before = call(served, "GET", "/v3/glossaries")
+    for faulty, place in (
+        ({**good, "entry": "a\tb"}, "dictionaries[1].entry"),
+        ({**good, "entries": None}, "dictionaries[1].entries"),
+        ({**good, "entries_format": "xls"}, "dictionaries[1].entries_format"),
+    ):
+        status, answer = call(served, "POST", "/v3/glossaries", {"name": "a", "dictionaries": [good, faulty]})
+        assert (status, place in answer) == (400, True), answer
+    status, answer = call(served, "POST", "/v3/glossaries", {"name": "a", "dictionaries": [{**good, "entry": "a"}]})
+    assert (status, answer.count("entries_format"), "dictionaries, " in answer) == (400, 1, False)
+    assert call(served, "GET", "/v3/glossaries") == before
 
 
 def test_terms_of_several_dictionaries():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from posnmt.config.writing import base_code
 from posnmt.deploy.server.deepl import ERRORS, takes_terms
@@ -34,25 +34,21 @@ INDEXED = re.compile(r"dictionaries\[([0-9]{1,3})\]\.(\w+)")
 """The name of a dictionary's field in a form, as DeepL's packages for Node.js and .NET send it."""
 
 
-class DictionaryBody(BaseModel):
+class DictionaryBody(Body):
     """A dictionary of a glossary."""
-
-    source_lang: str
-    target_lang: str
-    entries: str = Field(description="a line for each entry: source term, tab or comma, target term")
-    entries_format: Literal["tsv", "csv"] = "tsv"
-
-
-class CreateQuery(Body):
-    """A new glossary with one dictionary."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
     source_lang: str
     target_lang: str
     entries: str = Field(description="a line for each entry: source term, tab or comma, target term")
     entries_format: Literal["tsv", "csv"] = "tsv"
+
+
+class CreateQuery(DictionaryBody):
+    """A new glossary with one dictionary."""
+
+    name: str
 
 
 class WithDictionaries(Body):
@@ -85,17 +81,6 @@ class ChangeQuery(WithDictionaries):
 
     name: str | None = None
     dictionaries: list[DictionaryBody] = Field([], max_length=1)
-
-
-class PutQuery(Body):
-    """A dictionary in place of the one of the same languages."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    source_lang: str
-    target_lang: str
-    entries: str = Field(description="a line for each entry: source term, tab or comma, target term")
-    entries_format: Literal["tsv", "csv"] = "tsv"
 
 
 class PairQuery(Body):
@@ -214,10 +199,10 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
         found = dictionary_of(glossaries.get(service.holder(request), glossary_id), _pair(query))
         return {"dictionaries": [{**_languages(found), "entries": _table(found), "entries_format": "tsv"}]}
 
-    @router.put("/v3/glossaries/{glossary_id}/dictionaries", responses=ERRORS, openapi_extra=body_of(PutQuery))
+    @router.put("/v3/glossaries/{glossary_id}/dictionaries", responses=ERRORS, openapi_extra=body_of(DictionaryBody))
     async def put(request: Request, glossary_id: str) -> dict[str, Any]:
         """Put a dictionary in place of the one of the same languages, or add it."""
-        query = await read(request, PutQuery)
+        query = await read(request, DictionaryBody)
         service.client(request)
         _, [new] = await asyncio.to_thread(_new, service, None, [query])
         await asyncio.to_thread(glossaries.change, service.holder(request), glossary_id, None, [new])
@@ -231,9 +216,7 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
         await asyncio.to_thread(glossaries.delete, service.holder(request), glossary_id, _pair(query))
 
 
-def _new(
-    service: Service, name: str | None, given: Sequence[DictionaryBody | CreateQuery | PutQuery]
-) -> tuple[Any, list[Dictionary]]:
+def _new(service: Service, name: str | None, given: Sequence[DictionaryBody]) -> tuple[Any, list[Dictionary]]:
     """The name and the dictionaries that a request gives, checked.
 
     Raises:
@@ -255,7 +238,7 @@ def _new(
     return name, [dictionary(*pair, entries_of(each.entries, each.entries_format, pair)) for each, pair in named]
 
 
-def _pair(query: DictionaryBody | CreateQuery | PutQuery | PairQuery) -> tuple[str, str]:
+def _pair(query: DictionaryBody | PairQuery) -> tuple[str, str]:
     """The codes of a dictionary's languages, without region."""
     return base_code(query.source_lang), base_code(query.target_lang)
 

@@ -66,8 +66,8 @@ async def read_upload(request: Request, model: type[Fields]) -> tuple[Fields, st
         raise Refusal(400, "Invalid request: a document is sent as multipart/form-data, with the field `file`")
     items = await _multipart(request)
     texts = [(name, value) for name, value in items if isinstance(value, str)]
+    values = {**_values(request.query_params.multi_items()), **_values(texts)}
     files = [(name, value) for name, value in items if isinstance(value, UploadFile)]
-    values = _values([*request.query_params.multi_items(), *texts])
     if [name for name, _ in files] != ["file"] or not files[0][1].filename:
         raise Refusal(400, "Invalid request: file: one file with a name is required")
     [(_, file)] = files
@@ -84,11 +84,20 @@ def _checked(values: dict[str, Any], model: type[Fields]) -> Fields:
         return model.model_validate(values)
     except ValidationError as error:
         problem = error.errors()[0]
-        name = str(problem["loc"][0]) if problem["loc"] else "body"
+        name, owner = _place(problem["loc"], model)
         if problem["type"] == "extra_forbidden":
-            known = ", ".join(model.model_fields)
+            known = ", ".join(owner.model_fields)
             raise Refusal(400, f"Invalid request: no field is called {quoted(name)}; choose from: {known}") from None
         raise Refusal(400, f"Invalid request: {name}: {problem['msg'].removeprefix('Value error, ').lower()}") from None
+
+
+def _place(place: tuple[int | str, ...], model: type[BaseModel]) -> tuple[str, type[BaseModel]]:
+    """The name of a field with a fault, and the model that it belongs to: of one in a list of models, its own."""
+    match place:
+        case [str(name), int(number), str(inner), *_]:
+            return f"{name}[{number}].{inner}", get_args(model.model_fields[name].annotation)[0]
+        case _:
+            return str(place[0]) if place else "body", model
 
 
 def unknown(query: Body, known: Collection[str] = ()) -> list[str]:

@@ -21,6 +21,7 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, locked
 from posnmt.base.output import sync, write_json
 from posnmt.config.writing import base_code
+from posnmt.deploy.documents.raw import MARK
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.translate.terms import Terms, units
 
@@ -36,8 +37,11 @@ MOST_BYTES = 1024
 MOST_UNITS = 50
 """Most words and signs of a term: the time to find terms grows with the longest."""
 
-MOST_IN_ALL = 64 << 20
-"""Most bytes of all terms of all clients."""
+MOST_IN_ALL = 256 << 20
+"""Most bytes of all terms of all clients; each entry counts `ENTRY` more."""
+
+ENTRY = 350
+"""Bytes of memory that an entry with short terms takes beside them."""
 
 LOCK = ".lock"
 
@@ -76,8 +80,8 @@ class Dictionary:
 
     @cached_property
     def size(self) -> int:
-        """The bytes of its terms."""
-        return sum(len(term.encode()) for pair in self.entries.items() for term in pair)
+        """The bytes of memory that its terms take, about."""
+        return sum(ENTRY + len(source.encode()) + len(target.encode()) for source, target in self.entries.items())
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Glossary:
 
     @property
     def size(self) -> int:
-        """The bytes of its terms."""
+        """The bytes of memory that its terms take, about."""
         return sum(each.size for each in self.dictionaries)
 
     def dictionary(self, pair: tuple[str, str]) -> Dictionary | None:
@@ -275,7 +279,7 @@ def has_controls(text: str) -> bool:
 
 
 def entries_of(text: str, form: str, pair: tuple[str, str]) -> list[tuple[str, str]]:
-    """The entries of a text in the form `tsv` or `csv`; empty lines do not count.
+    """The entries of a text in the form `tsv` or `csv`; a byte order mark and empty lines do not count.
 
     A table with commas may have a third and a fourth column, which name the dictionary's languages.
 
@@ -286,6 +290,7 @@ def entries_of(text: str, form: str, pair: tuple[str, str]) -> list[tuple[str, s
         Refusal: a line is not a pair of terms.
     """
     rows: list[list[str]]
+    text = text.removeprefix(MARK)
     if form == "tsv":
         rows = [line.split("\t") for line in text.replace("\r\n", "\n").split("\n")]
     else:
