@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import stat
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from posnmt.deploy.documents.formats import FORMATS, NAMED
 from posnmt.deploy.server.documents import LARGER
 from posnmt.deploy.server.held import SHARE
+from posnmt.deploy.server.readers import Reader
 from posnmt.deploy.server.settings import Settings
 from tests.support.answering import answering
 from tests.support.commands import run
@@ -229,7 +232,7 @@ def test_a_document_in_another_form_is_refused(served):
 def test_html_that_is_too_large_is_refused(served):
     query = {"source": "en", "target": "de", "format": "html"}
     for text, status, message in [
-        ("<b>" * 17_000, 413, "51,000 characters are more than the 50,000 characters of a request"),
+        ("<b>" * 17_000, 413, "51,000 characters in 1 lines are more than the 50,000 characters"),
         ("<p>lo" * 1_001, 413, "1,001 segments are more than the 1,000 of"),
         ("<p>" + "lo " * 1_001, 413, "a sentence of 3,002 characters is longer than the 3,000 of a line"),
         ("<div>" * 600, 400, "more than 512 elements are nested"),
@@ -317,6 +320,23 @@ def test_a_document_that_takes_too_long_is_given_up_and_harms_nobody():
         reader.end()  # as the system does when memory runs out
         assert server.send("a.md", "uns mebu").status_code == 500
         assert server.translation("a.md", "uns mebu")[1].decode() == by_command("markdown", "uns mebu")
+
+
+def test_a_signal_to_all_processes_does_not_end_the_work_on_documents():
+    """Ctrl-C in a terminal and a service manager send it to all; accepted requests have the time of grace."""
+    reader = Reader()
+    about = {"form": "text", "name": "a.txt", "languages": ("en", "de"), "most": 9}
+    expected = reader.call("sentences_of", [b"uns mebu"], about)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(reader._process.pid, number)
+        assert reader.call("sentences_of", [b"uns mebu"], about) == expected
+    reader.end()
+
+
+def test_a_field_of_the_form_counts_before_that_of_the_address(served):
+    files, fields = {"file": ("a.txt", b"uns mebu")}, {"source": "en", "target": "de"}
+    answer = served.post("/translate_file?target=xx&source=xx", files=files, data=fields)
+    assert answer.status_code == 200, answer.text
 
 
 def test_suggestions_are_refused_as_where_they_are_disabled(served):
