@@ -30,7 +30,8 @@ PARTIAL, COMMIT = ".partial", ".commit"
 """Ends of the names of what is being written, and of what is complete and is being moved to its place."""
 
 _JOURNAL = ".journal.json"
-"""In a folder of `changing`: the files to move, with the facts by which they are known again, and those to remove."""
+"""In a folder of `changing`: whether no file may be replaced, the files to move, with the facts by which they are known
+again, and those to remove."""
 
 _DRAFT = re.compile(rf"\..*\.[0-9a-f]{{8}}({re.escape(PARTIAL)}|{re.escape(COMMIT)})", re.DOTALL)
 
@@ -122,8 +123,8 @@ def changing(folder: Path, new: bool = False) -> Iterator[Changes]:
 
     Args:
         folder: created if it does not exist, and removed after an error if it is then empty.
-        new: none of the files may exist. What a killed process began to move is then removed instead, so that the same
-            command works again.
+        new: none of the files may exist. New files that a killed process began to move are then removed instead, so
+            that the same command works again.
 
     Raises:
         UserError: with `new`, one of the files exists. Nothing has changed.
@@ -147,7 +148,7 @@ def changing(folder: Path, new: bool = False) -> Iterator[Changes]:
 def _commit(draft: Path, folder: Path, removed: list[str], new: bool) -> None:
     """Move the files of a complete draft to their places."""
     files = {path.relative_to(draft).as_posix(): _facts(path) for path in sorted(draft.rglob("*")) if path.is_file()}
-    (draft / _JOURNAL).write_bytes(as_json({"files": files, "removed": removed}))
+    (draft / _JOURNAL).write_bytes(as_json({"new": new, "files": files, "removed": removed}))
     _sync_below(draft)
     with _locked(folder):
         _settle(folder, undo=new)  # another process may have been killed meanwhile
@@ -162,18 +163,23 @@ def _commit(draft: Path, folder: Path, removed: list[str], new: bool) -> None:
 
 
 def _settle(folder: Path, undo: bool = False) -> None:
-    """Finish what is complete and not yet in its place; or undo it."""
+    """Finish what is complete and not yet in its place.
+
+    Args:
+        undo: undo it instead, unless it replaces files: what they were is no longer there.
+    """
     for ready in sorted(folder.glob(f".*{COMMIT}")):
         if not is_draft(ready.name):
             continue
         with suppress(FileNotFoundError):  # without a journal, all is in its place
             journal = json.loads((ready / _JOURNAL).read_bytes())
+            undone = undo and journal["new"]
             for name, facts in journal["files"].items():
-                if not undo and (ready / name).exists():
+                if not undone and (ready / name).exists():
                     os.replace(ready / name, folder / name)
-                elif undo and (folder / name).exists() and _facts(folder / name) == facts:
+                elif undone and (folder / name).exists() and _facts(folder / name) == facts:
                     (folder / name).unlink()
-            for name in [] if undo else journal["removed"]:
+            for name in [] if undone else journal["removed"]:
                 (folder / name).unlink(missing_ok=True)
             for place in {(folder / name).parent for name in journal["files"]}:
                 sync(place)
@@ -184,7 +190,7 @@ def _settle(folder: Path, undo: bool = False) -> None:
 def existing(folder: Path, names: Iterable[str]) -> list[UserError]:
     """A fault for each file that exists and may not: to be asked before long work, which `changing` would refuse.
 
-    What a killed process began to move to its place is removed first, as `changing` does.
+    New files that a killed process began to move to their places are removed first, as by `changing`.
     """
     if folder.is_dir():
         with _locked(folder):

@@ -123,11 +123,30 @@ def test_a_writer_that_dies_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     assert counts["both"] > 0  # died while files were moved: the next writer finished it
 
 
-def test_what_a_dying_writer_began_to_move_is_moved_by_the_next(tmp_path: Path) -> None:
+def write_another(folder: Path) -> None:
+    """As a command that overwrites nothing, in a folder in which another one replaced files."""
+    with changing(folder, new=True) as changes:
+        changes.path("another").write_text("another")
+    (folder / "another").unlink()
+
+
+def write_nothing(folder: Path) -> None:
+    with changing(folder):
+        pass
+
+
+def ask(folder: Path) -> None:
+    assert existing(folder, ["another"]) == []
+    write_nothing(folder)  # which removes drafts
+
+
+@pytest.mark.parametrize("next_writer", [write_nothing, write_another, ask])
+def test_what_a_dying_writer_began_to_move_is_moved_by_the_next(
+    next_writer: Callable[[Path], None], tmp_path: Path
+) -> None:
     for folder, _ in deaths(tmp_path, new=False):
         begun = "new" in content(folder).values() and not any(name.endswith(".partial") for name in os.listdir(folder))
-        with changing(folder):
-            pass
+        next_writer(folder)
         found = content(folder)
         assert found == (dict.fromkeys(REPORT, "new") if begun else dict.fromkeys((*REPORT[:2], "old.csv"), "old"))
 
