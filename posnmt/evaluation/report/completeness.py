@@ -10,6 +10,7 @@ from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.completeness.measure import Completeness
 from posnmt.evaluation.analyse.inputs import Text
 from posnmt.evaluation.analyse.measures import COMPLETENESS
+from posnmt.evaluation.report.charts import baseline_of
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.evaluation.report.significance import show_p
 
@@ -55,8 +56,12 @@ def shown(results: dict[str, Any], complete: Completeness, texts: Sequence[Text]
 
 
 def omitted_sentences(results: dict[str, Any]) -> Sheet:
-    """A row for each output: its rate on the whole test set and at each place in a line, and the bound."""
+    """A row for each output: its rate on the whole test set and at each place in a line, and the bound.
+
+    The legend compares the first output of the baseline with each other output.
+    """
     complete = results["completeness"]
+    first = complete["systems"][baseline_of(results).outputs[0]]["name"]
     places = list(dict.fromkeys(each["place"] for system in complete["systems"] for each in system["places"]))
     rows = []
     for number, system in enumerate(complete["systems"]):
@@ -77,7 +82,7 @@ def omitted_sentences(results: dict[str, Any]) -> Sheet:
         f" omitted by the first alone, {each['omitted_by_other_only']:,} by the second alone"
         f" (McNemar's test, p-value {show_p(each['p'], each['p'])})."
         for each in complete["mcnemar"]
-        if each["system"] == complete["systems"][0]["name"]
+        if first in (each["system"], each["other"])
     ]
     caption = f"Omitted sentences, % of {complete['source_sentences']:,}, and by place in lines of several sentences"
     return Sheet("omitted-sentences", "Omitted sentences", caption, [Grid(heads, rows)], legend)

@@ -10,6 +10,7 @@ from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.completeness.evidence import evidence
 from posnmt.evaluation.analyse.completeness.words import split
 from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.report.completeness import omitted_sentences
 from tests.support.completeness_case import lines, paragraphs
 
 SOURCES, TARGETS = paragraphs(60, sizes=(1, 2, 3, 4))
@@ -83,6 +84,15 @@ def test_systems_are_compared_on_the_same_sentences(results):
     tested = results["significance"]["metrics"]
     assert tested["omitted_sentences"]["tests"]["approximate_randomisation"]["marks"][0][1] == ">"
     assert "sentence_ends" not in tested
+
+
+def test_omissions_are_compared_with_those_of_the_baseline(run):
+    outputs = dict.fromkeys(("one", "two", "three"), lines(TARGETS[:40]))
+    results = run(outputs, lines(SOURCES[:40]), lines(TARGETS[:40]), completeness=True, resampling=Resampling(40))
+    for baseline, others in ((None, ("two", "three")), ("two", ("one", "three"))):
+        results["settings"]["baseline"] = baseline
+        pairs = [set(sentence.split(":")[0].split(" and ")) for sentence in omitted_sentences(results).legend]
+        assert pairs == [{baseline or "one", other} for other in others]
 
 
 def test_intervals_are_the_wider_ones(results):
