@@ -34,7 +34,7 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--hours",
     type=NumberRange(min=0, min_open=True),
-    help="how long all of it takes while this machine is as fast as now; default: the passes that `posnmt train` makes",
+    help="how long all of it takes at this machine's present speed; default: as many passes as `posnmt train` makes",
     heading="Run",
 )
 @option("--out", type=PATH, required=True, help="the folder of the comparison, which is a study's", heading="Run")

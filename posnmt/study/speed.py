@@ -24,7 +24,7 @@ from posnmt.study.measures import SPEEDS
 
 RESULTS = "speeds.json"
 SHARE = 0.1
-"""Of the updates of a training: those of all turns together are at most so many."""
+"""Of the updates of a training: those of all turns together are at most so many, from 30 updates on."""
 FEWEST_TURNS, FEWEST_LINES = 2, 50
 
 Variant = tuple[str, str]

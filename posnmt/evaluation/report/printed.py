@@ -28,7 +28,7 @@ KINDS = {
     "place": "precision and recall by place in the sentence",
     "swap": "a measure by the share of swapped words",
     "position": "the loss of the reference by target position",
-    "position-difference": "the difference in this loss from the first system",
+    "position-difference": "the difference in this loss from the baseline",
     "source-length": "the loss of the reference by source length",
 }
 """Kind of a figure → what it shows."""
