@@ -31,7 +31,9 @@ class Layout:
     @classmethod
     def of_json(cls, tree: Mapping[str, Any]) -> Layout:
         """The layout that `as_json` wrote."""
-        rules = {name: frozenset(each) if isinstance(each, list) else each for name, each in tree["rules"].items()}
+        rules: dict[str, Any] = {
+            name: frozenset(each) if isinstance(each, list) else each for name, each in tree["rules"].items()
+        }
         return cls(tree["tags"], TagRules(**rules), tree["as_one"])
 
     def as_json(self) -> dict[str, Any]:
