@@ -50,9 +50,8 @@ def main() -> None:
     for seeds in SEEDS:
         for systems in SYSTEMS:
             level, found = false_findings(systems, seeds, studies)
-            print(
-                f"{seeds} seeds, {len(systems)} systems: {found:.2%} of {studies:,} studies, {(1 - level) / 2:.3%} wanted"
-            )
+            wanted = (1 - level) / 2
+            print(f"{seeds} seeds, {len(systems)} systems: {found:.2%} of {studies:,} studies, {wanted:.3%} wanted")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Every two systems of a study compared, and in two sentences with lists what was found and what was not.
 
-Intervals are corrected for the number of comparisons (Bonferroni): together they have a level of 95 %.
+Intervals are corrected for the number of comparisons (Bonferroni), so that together they have a level of 95 %; with two
+or three seeds and many systems they have less (docs/verdicts.md, "Pairs with few seeds").
 """
 
 from __future__ import annotations
