@@ -13,9 +13,10 @@ from hypothesis import settings
 from tests.support import triton_interpreter  # noqa: F401  before anything else imports Triton
 from tests.support.fetch_server import serving
 
-# A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
+# A shell's background job ignores Ctrl-C, and one of nohup a closed terminal; so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A test process has a million objects that stay, which a full collection looks at, and makes few cycles.
 gc.set_threshold(20_000)

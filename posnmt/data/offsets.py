@@ -240,7 +240,8 @@ class _Texts:
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         self._sides = [[line.strip() for line in side] for side in (sources, targets)]
-        self._blank = np.array([not source or not target for source, target in zip(*self._sides, strict=True)])
+        pairs = zip(*self._sides, strict=True)
+        self._blank = np.array([not source or not target for source, target in pairs], dtype=bool)
         self._lengths = [np.log1p([len(line) for line in side]) for side in self._sides]
         tokens = [_without_counters([_tokens(line) for line in side]) for side in self._sides]
         source, target = (Counter(token for each in side for token in each) for side in tokens)

@@ -246,6 +246,8 @@ def test_what_the_command_refuses(tmp_path):
     assert f"({source}:1)" in fault
     [fault] = refused(*command, "--source-language", "sr-Xxxx", "--out", tmp_path / "out")
     assert "no script is called 'Xxxx'" in fault
+    write(source, ["a b", "b c"])
+    write(target, ["A B", "B C"])
     [fault] = refused(*command, "--out", tmp_path / "out", "--opusfilter", source)
     assert "is not overwritten" in fault
     assert not (tmp_path / "out").exists()

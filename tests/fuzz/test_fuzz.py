@@ -66,19 +66,19 @@ def test_a_command_that_fails_is_noticed(monkeypatch) -> None:
     with Commands() as commands:
         fault = partial(fault_of, commands.attempt, ["systems"])
         assert fault() is None
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", lambda: {}["a"])
+        monkeypatch.setattr("tests.support.forked.main", lambda: {}["a"])
         assert fault() == "KeyError in outside the package: \"'a'\""
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(sys.exit, 3))
+        monkeypatch.setattr("tests.support.forked.main", partial(sys.exit, 3))
         assert fault() == "status 3 of ['systems']: ''"
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr("tests.support.forked.main", lambda: os.kill(os.getpid(), signal.SIGKILL))
         assert fault() == "status -9 of ['systems']: ''"
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(sys.exit, 2))
+        monkeypatch.setattr("tests.support.forked.main", partial(sys.exit, 2))
         assert fault().startswith("no clear line")
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(time.sleep, 600))
+        monkeypatch.setattr("tests.support.forked.main", partial(time.sleep, 600))
         with monkeypatch.context() as patched:
             patched.setattr("tests.fuzz.hunt.WAITED", 1)
             assert fault().startswith("TooLong")
-        monkeypatch.setattr("tests.fuzz.whole_commands.main", partial(all, repeat(True)))
+        monkeypatch.setattr("tests.support.forked.main", partial(all, repeat(True)))
         monkeypatch.setattr("tests.fuzz.hunt.SECONDS", 1)
         assert fault() == f"status -{int(signal.SIGXCPU)} of ['systems']: ''"
 

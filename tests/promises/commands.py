@@ -56,6 +56,7 @@ class Child:
     def __init__(self, folder: Path, command: str) -> None:
         self.folder, self.errors = folder, folder.parent / f"{folder.name}.errors"
         self.began = time.monotonic()
+        self.errors.touch()
         self.id = os.fork()
         if not self.id:
             os.chdir(folder)
