@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Units = tuple[str, ...]
 
-LONGEST = 1000
+LONGEST = 1024
 """Characters of the longest term: every place of a text is compared with terms, and time grows with their lengths."""
 
 

@@ -172,7 +172,7 @@ def test_the_real_client_changes_a_glossary_of_version_3(client):
             "/v3/glossaries",
             {"dictionaries": [{"source_lang": "en", "target_lang": "de"}]},
             400,
-            "dictionaries: ",
+            "dictionaries[0].entries: ",
         ),
         ("GET", "/v2/glossaries/none", None, 404, "there is no glossary with the id 'none'"),
         ("GET", "/v2/glossaries/none/entries", None, 404, "there is no glossary"),
@@ -313,9 +313,10 @@ def test_a_fault_in_a_dictionary_is_named_with_its_place(served):
         ({**good, "entries_format": "xls"}, "dictionaries[1].entries_format"),
     ):
         status, answer = call(served, "POST", "/v3/glossaries", {"name": "a", "dictionaries": [good, faulty]})
-        assert (status, place in answer) == (400, True), answer
+        assert (status, place in answer["message"]) == (400, True)
     status, answer = call(served, "POST", "/v3/glossaries", {"name": "a", "dictionaries": [{**good, "entry": "a"}]})
-    assert (status, answer.count("entries_format"), "dictionaries, " in answer) == (400, 1, False)
+    known = answer["message"].partition("choose from: ")[2].split(", ")
+    assert (status, {*known}) == (400, {*good, "entries_format"})
     assert call(served, "GET", "/v3/glossaries") == before
 
 

@@ -38,11 +38,11 @@ def terms(**pairs):
 
 def test_a_term_that_is_too_long_is_refused(tmp_path):
     path = tmp_path / "terms"
-    path.write_text(f"{'a ' * 500}\tb\na\tb\nc\t{'b' * 1001}\n{'d ' * 501}\tb\n")
+    path.write_text(f"{'a ' * 512}\tb\na\tb\nc\t{'b' * 1025}\n{'d ' * 513}\tb\n")
     with pytest.raises(UserError) as raised:
         Terms.read(path)
     assert [line.partition(" (")[2].partition(")")[0] for line in raised.value.lines] == [f"{path}:3", f"{path}:4"]
-    assert all("more than 1,000 characters" in line for line in raised.value.lines)
+    assert all("more than 1,024 characters" in line for line in raised.value.lines)
 
 
 @pytest.mark.parametrize(
