@@ -247,7 +247,7 @@ def test_what_the_command_refuses(tmp_path):
     [fault] = refused(*command, "--source-language", "sr-Xxxx", "--out", tmp_path / "out")
     assert "no script is called 'Xxxx'" in fault
     write(source, ["a b", "b c"])
-    write(target, ["A B", "B C"])
+    write(target, ["x y", "y z"])
     [fault] = refused(*command, "--out", tmp_path / "out", "--opusfilter", source)
     assert "is not overwritten" in fault
     assert not (tmp_path / "out").exists()
