@@ -154,6 +154,7 @@ def test_a_disturbed_command_can_be_repeated(name: str, place: Place) -> None:
     check_all(place, CASES[name], FEW)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_that_is_disturbed_anywhere_can_be_repeated(name: str, place: Place) -> None:
