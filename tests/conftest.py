@@ -13,7 +13,7 @@ from hypothesis import settings
 from tests.support import triton_interpreter  # noqa: F401  before anything else imports Triton
 from tests.support.fetch_server import serving
 
-# A shell's background job ignores Ctrl-C, and one of nohup a closed terminal; so would every process that a test starts.
+# A background job ignores Ctrl-C, and one of nohup a closed terminal, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
