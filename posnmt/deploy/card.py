@@ -12,6 +12,9 @@ from posnmt.config.schema import Corpus
 from posnmt.deploy.folder import Manifest
 from posnmt.run.run import Run
 
+PACKAGES = ("transformers", "torch", "sentencepiece", "protobuf", "sacremoses", "pydantic")
+"""What an export with its own code needs to be loaded where posnmt is not installed."""
+
 
 def card(run: Run, manifest: Manifest) -> str:
     """A model card in Markdown, with the metadata that Hugging Face's hub reads."""
@@ -48,11 +51,7 @@ def card(run: Run, manifest: Manifest) -> str:
 def _usage(code: bool) -> list[str]:
     """How the model is loaded, with the folder's own code or with posnmt's."""
     trusted = ", trust_remote_code=True" if code else ""
-    needed = (
-        "pip install transformers torch sentencepiece sacremoses pydantic"
-        if code
-        else 'pip install "posnmt[huggingface]"'
-    )
+    needed = f"pip install {' '.join(PACKAGES)}" if code else 'pip install "posnmt[huggingface]"'
     return [
         "```python",
         *([] if code else ["import posnmt.deploy.huggingface"]),

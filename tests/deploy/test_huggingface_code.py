@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ pytest.importorskip("transformers", reason="Transformers are not installed (extr
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from transformers.dynamic_module_utils import get_imports, get_relative_imports
 
+from posnmt.deploy.card import PACKAGES as NAMED
 from posnmt.deploy.huggingface.code import ENTRIES, copies
 from tests.support.wrapped import drawn, padded, wrapped
 
@@ -35,16 +38,39 @@ PACKAGES |= {"sentencepiece", "torch", "transformers", "typing_extensions", "yam
 """What the copies may import, beside Python's own modules."""
 
 ALONE = """
-import importlib.abc, sys
+import sys
 
-class Hidden(importlib.abc.MetaPathFinder):
+HIDDEN = set(sys.argv.pop(1).split())
+
+class Without:
+    def __init__(self, finder):
+        self._finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self._finder, name)
+
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("posnmt", "posnmt_position"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None if HIDDEN & {name, name.split(".")[0]} else self._finder.find_spec(name, path, target)
 
-sys.meta_path.insert(0, Hidden())
+sys.meta_path[:] = map(Without, sys.meta_path)
 """
-"""The beginning of a program in a Python without posnmt."""
+"""The beginning of a program in a Python without the modules that its first argument names."""
+
+
+def hidden():
+    """posnmt's modules, and those of all packages that the card does not name and that those it names do not need."""
+    needed, waiting = set(), [*NAMED]
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name not in needed:
+            needed.add(name)
+            with suppress(PackageNotFoundError):  # of another system
+                found = [each for each in requires(name) or () if "extra ==" not in each]
+                waiting += [re.match(r"[\w.-]+", each)[0] for each in found]
+    owners = packages_distributions().items()
+    others = {name for name, of in owners if not needed & {re.sub(r"[-_.]+", "-", each).lower() for each in of}}
+    return {"posnmt", "posnmt_position", *others, *(["google.protobuf"] if "protobuf" not in needed else [])}
+
 
 LOGITS = """
 import json
@@ -67,7 +93,7 @@ def alone(program, *arguments, cache, status=0):
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and here not in _above(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", ALONE + program, *map(str, arguments)],
+        [sys.executable, "-c", ALONE + program, " ".join(hidden()), *map(str, arguments)],
         capture_output=True, text=True, check=False, env=environment, cwd=cache, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
