@@ -9,8 +9,9 @@ from pathlib import Path
 import deepl
 import pytest
 
+from posnmt.deploy.documents.division import Division
 from posnmt.deploy.documents.segment import TagRules
-from posnmt.deploy.documents.tagged import Divided, Layout
+from posnmt.deploy.documents.tagged import Layout
 from posnmt.deploy.server.deepl import REFUSED, Query
 from posnmt.deploy.server.formatting import keep_formatting
 from posnmt.deploy.server.settings import Settings
@@ -314,9 +315,10 @@ def test_other_paths_of_deepl_say_what_is_not_there(served, path):
 def test_what_a_sentence_without_letters_needs():
     """It is not translated; sentences and their translations stay in step."""
     layout = Layout("xml", TagRules())
-    divided = Divided("<a><p>12.</p><p>One dog. 7! Two dogs.</p></a>", 0, layout, "en")
-    assert all(map(str.strip, divided.lines))
-    assert not any(line.isdigit() for line in divided.lines)
+    division = Division(layout.read("<a><p>12.</p><p>One dog. 7! Two dogs.</p></a>", 0), "en")
+    lines = [sentence.text for sentence, _ in division.texts]
+    assert len(lines) == 2
+    assert not any(line.isdigit() for line in lines)
 
 
 def test_fields_of_forms_are_those_of_json(served):

@@ -11,7 +11,7 @@ from posnmt.base.extras import requires
 from posnmt.base.progress import Display
 from posnmt.data.lines import portions
 from posnmt.deploy.documents.division import Division
-from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Sentence
 from posnmt.translate.engine import Engine
 from posnmt.translate.engines import ModelChoice
@@ -59,7 +59,7 @@ def translate_document(
     sides = engine.text.source, engine.text.target
     languages = languages or (sides[0].words.language, model.target or sides[1].words.language)
     document = read(form, data, name, languages)
-    division = Division(form, document, languages[0])
+    division = Division(document, languages[0], FORMATS[form].whole)
     with Display() as display:
         report, search = _Report(name), Search(model.decode, scored=False, terms=glossary)
         translated = _translate(engine, search, name, division.texts, report, display)

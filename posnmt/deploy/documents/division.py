@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from posnmt.deploy.documents.formats import FORMATS
 from posnmt.deploy.documents.raw import Document
 from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has_letters, join
 
@@ -29,17 +28,19 @@ class Division:
     """The sentences of a document that are translated.
 
     Args:
-        form: a name in `FORMATS`.
         document: the document.
         language: the code of its language, whose rules divide segments into sentences.
+        is_whole: whether a segment is translated only where all its sentences are.
+        as_one: whether a segment is one sentence.
 
     Attributes:
         texts: the sentences, each with its line in the document.
     """
 
-    def __init__(self, form: str, document: Document, language: str) -> None:
-        self._form, self._document = form, document
-        self._parts = [_Divided(each, divide(each, language)) for each in document.segments if each.has_letters]
+    def __init__(self, document: Document, language: str, is_whole: bool = False, as_one: bool = False) -> None:
+        self._document, self._is_whole = document, is_whole
+        segments = [each for each in document.segments if each.has_letters]
+        self._parts = [_Divided(each, divide(each, language, as_one)) for each in segments]
         self._blank = len(document.segments) - len(self._parts)
         self.texts = [(each, part.segment.line) for part in self._parts for each in part.lettered]
 
@@ -47,11 +48,10 @@ class Division:
         """The document with the translations of its sentences.
 
         Args:
-            translated: the translations by the identity of the sentence. A sentence without one stays as it is; in a
-                format that is whole, so does its segment.
+            translated: the translations by the identity of the sentence. A sentence without one stays as it is.
         """
         for part in self._parts:
-            part.place(translated, is_whole=FORMATS[self._form].whole)
+            part.place(translated, self._is_whole)
         return self._document.content()
 
     def notes(self) -> list[str]:

@@ -18,61 +18,69 @@ from typing import Any
 
 from posnmt.base.errors import UserError
 from posnmt.deploy.documents.division import Division
-from posnmt.deploy.documents.formats import read
-from posnmt.deploy.documents.tagged import Divided, Layout
+from posnmt.deploy.documents.formats import FORMATS, read
+from posnmt.deploy.documents.raw import Document
+from posnmt.deploy.documents.tagged import Layout
 
 MEMORY = 4 << 30
 """Most bytes of memory that the process may have, where the system can limit them."""
 
 
 def sentences_of(
-    form: str, contents: Sequence[bytes], name: str, languages: tuple[str, str], most: int
+    contents: Sequence[bytes],
+    name: str,
+    languages: tuple[str, str],
+    form: str | None = None,
+    layout: Layout | None = None,
+    most: int | None = None,
 ) -> dict[str, Any]:
-    """The sentences of documents.
+    """The sentences of documents, or of the texts of a request.
 
     Args:
-        form: a name in `posnmt.deploy.documents.formats.FORMATS`.
-        contents: the bytes of the documents.
+        contents: the bytes of the documents, or the texts as UTF-8.
         name: the name of the file, for messages.
         languages: codes of source and target.
-        most: most segments; the sentences of larger documents are not sought.
+        form: of documents, a name in `FORMATS`.
+        layout: of texts, how they are divided.
+        most: most segments; the sentences of larger documents are not sought. None: no limit.
 
     Returns:
         `texts`: each sentence with its line; `sample`: the texts of the segments; `segments`: their number.
 
     Raises:
-        UserError: a document cannot be read.
+        UserError: a document cannot be read, or the tags of a text are broken.
     """
-    documents = [read(form, each, Path(name), languages) for each in contents]
+    documents = _documents(contents, name, languages, form, layout)
     segments = [each for document in documents for each in document.segments]
-    sample = "\n".join("".join(each for each in segment.pieces if isinstance(each, str)) for segment in segments)
-    if len(segments) > most:
+    if most is not None and len(segments) > most:
         return {"texts": [], "sample": "", "segments": len(segments)}
-    divisions = [Division(form, each, languages[0]) for each in documents]
+    sample = "\n".join("".join(each for each in segment.pieces if isinstance(each, str)) for segment in segments)
+    divisions = [_division(each, languages[0], form, layout) for each in documents]
     texts = [(sentence.text, line) for each in divisions for sentence, line in each.texts]
     return {"texts": texts, "sample": sample, "segments": len(segments)}
 
 
 def written(
-    form: str,
     contents: Sequence[bytes],
     name: str,
     languages: tuple[str, str],
     translations: Sequence[tuple[str, bool] | None],
+    form: str | None = None,
+    layout: Layout | None = None,
 ) -> dict[str, Any]:
-    """Documents with the translations of their sentences.
+    """Documents or texts with the translations of their sentences.
 
     Args:
-        form, contents, name, languages: as in `sentences_of`.
+        contents, name, languages, form, layout: as in `sentences_of`.
         translations: of each sentence its translation, and whether it passes as it is; None: it is refused.
 
     Returns:
         `contents`: the bytes of the documents; `notes`: what became of their texts.
     """
     results = iter(translations)
-    divisions = [Division(form, read(form, each, Path(name), languages), languages[0]) for each in contents]
     made, notes = [], []
-    for division in divisions:
+    for document in _documents(contents, name, languages, form, layout):
+        division = _division(document, languages[0], form, layout)
         found = {id(sentence): result for (sentence, _), result in zip(division.texts, results, strict=False)}
         placed = {key: SimpleNamespace(text=each[0], passed=each[1]) for key, each in found.items() if each}
         made.append(division.content(placed))
@@ -80,57 +88,23 @@ def written(
     return {"contents": made, "notes": notes}
 
 
-def sentences_of_texts(
-    contents: Sequence[bytes], name: str, languages: tuple[str, str], layout: dict[str, Any]
-) -> dict[str, Any]:
-    """The sentences of the texts of a request.
-
-    Args:
-        contents: the texts as UTF-8.
-        name: what they are called in messages.
-        languages: codes of source and target.
-        layout: what `Layout.as_json` wrote.
-
-    Returns:
-        `texts`: the sentences.
-
-    Raises:
-        UserError: the tags of a text are broken.
-    """
-    return {"texts": [line for each in _divided(contents, languages, layout) for line in each.lines]}
+def _documents(
+    contents: Sequence[bytes], name: str, languages: tuple[str, str], form: str | None, layout: Layout | None
+) -> list[Document]:
+    if layout is not None:
+        return [layout.read(each.decode(), number) for number, each in enumerate(contents)]
+    assert form is not None
+    return [read(form, each, Path(name), languages) for each in contents]
 
 
-def written_texts(
-    contents: Sequence[bytes],
-    name: str,
-    languages: tuple[str, str],
-    layout: dict[str, Any],
-    translations: Sequence[tuple[str, bool]],
-) -> dict[str, Any]:
-    """Texts with the translations of their sentences.
-
-    Args:
-        contents, name, languages, layout: as in `sentences_of_texts`.
-        translations: of each sentence its translation, and whether it passes as it is.
-
-    Returns:
-        `contents`: the texts as UTF-8.
-    """
-    results = (SimpleNamespace(text=text, passed=passed) for text, passed in translations)
-    return {"contents": [each.filled(results) for each in _divided(contents, languages, layout)]}
+def _division(document: Document, language: str, form: str | None, layout: Layout | None) -> Division:
+    if layout is not None:
+        return Division(document, language, as_one=layout.as_one)
+    assert form is not None
+    return Division(document, language, FORMATS[form].whole)
 
 
-def _divided(contents: Sequence[bytes], languages: tuple[str, str], layout: dict[str, Any]) -> list[Divided]:
-    chosen = Layout.of_json(layout)
-    return [Divided(each.decode(), number, chosen, languages[0]) for number, each in enumerate(contents)]
-
-
-CALLS: dict[str, Callable[..., dict[str, Any]]] = {
-    "sentences_of": sentences_of,
-    "written": written,
-    "sentences_of_texts": sentences_of_texts,
-    "written_texts": written_texts,
-}
+CALLS: dict[str, Callable[..., dict[str, Any]]] = {"sentences_of": sentences_of, "written": written}
 """What the process can be asked to do."""
 
 
@@ -147,6 +121,8 @@ def main() -> None:
         call = CALLS[asked.pop("call")]
         asked["contents"] = [base64.b64decode(each) for each in asked["contents"]]
         asked["languages"] = tuple(asked["languages"])
+        if "layout" in asked:
+            asked["layout"] = Layout.of_json(asked["layout"])
         try:
             answer = call(**asked)
         except UserError as fault:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from posnmt.deploy.documents.division import Translated
 from posnmt.deploy.documents.fragments import parse_text, parse_xml
 from posnmt.deploy.documents.markup import parse_html
 from posnmt.deploy.documents.raw import RawDocument, Text
-from posnmt.deploy.documents.segment import Segment, Sentence, TagRules, divide, has_letters, join
+from posnmt.deploy.documents.segment import TagRules
 
 
 @dataclass(frozen=True)
@@ -58,46 +57,3 @@ class Layout:
         if self.tags == "html":
             return parse_html(Text(text, "utf-8"), name, self.rules)
         return parse_text(text, self.rules.lines)
-
-
-class Divided:
-    """A text and its sentences.
-
-    Args:
-        text: the text.
-        number: its place among the texts of the request, for errors.
-        layout: how it is divided.
-        language: the code of its language.
-
-    Raises:
-        UserError: as `Layout.read`.
-    """
-
-    def __init__(self, text: str, number: int, layout: Layout, language: str) -> None:
-        self.document = layout.read(text, number)
-        segments = [each for each in self.document.segments if each.has_letters]
-        self._parts = [(each, divide(each, language, layout.as_one)) for each in segments]
-
-    @property
-    def lines(self) -> list[str]:
-        """The sentences to translate."""
-        return [each.text for _, sentences in self._parts for each in sentences if has_letters(each.text)]
-
-    def filled(self, translations: Iterator[Translated]) -> bytes:
-        """The text with translations in place of its sentences, as UTF-8.
-
-        Args:
-            translations: of the `lines`, in order; so many are taken.
-        """
-        for segment, sentences in self._parts:
-            _fill(segment, sentences, translations)
-        return self.document.content()
-
-
-def _fill(segment: Segment, sentences: Sequence[Sentence], translations: Iterator[Translated]) -> None:
-    """Put translations into a segment. One without words for the model, such as an address, stays as it is."""
-    own = [next(translations) if has_letters(each.text) else None for each in sentences]
-    if all(each is None or each.passed for each in own):
-        return
-    texts = [each.text if made is None else made.text for each, made in zip(sentences, own, strict=True)]
-    segment.translated = join(sentences, [each.place(text) for each, text in zip(sentences, texts, strict=True)])

@@ -296,15 +296,15 @@ async def _by_sentences(
     service.refuse_large(size, len(asked.texts))
     contents = [each.encode() for each in asked.texts]
     about = {"name": "text", "languages": (model.source, model.target), "layout": layout.as_json()}
-    divided = await _read(service, "sentences_of_texts", contents, about)
+    divided = await _read(service, "sentences_of", contents, about)
     options: dict[str, Any] = {"split": "huge", "complete": "warn"} if layout.as_one else {}
     search = service.search(model, 1, terms=asked.terms, **options)
-    lines = divided["texts"]
+    lines = [text for text, _ in divided["texts"]]
     translations = await service.lines(request, client, model, lines, search, size, asked.context)
     made = [
         (asked.finished(line, each.text), bool(each.passed)) for line, each in zip(lines, translations, strict=True)
     ]
-    answer = await _read(service, "written_texts", contents, {**about, "translations": made})
+    answer = await _read(service, "written", contents, {**about, "translations": made})
     return [each.decode() for each in answer["contents"]], [Translated(translations, [])]
 
 
