@@ -88,6 +88,7 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: 
     posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
     posnmt data fetch multi30k-train-en-de --out multi30k/train
     """
+    from posnmt.base.output import existing
     from posnmt.base.progress import Display
     from posnmt.corpora.fetch import copy, default_cache
     from posnmt.corpora.fetch import fetch as get
@@ -101,6 +102,9 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: 
         for name in names:
             try:
                 corpus, languages = _corpus_and_pair(name, pair)
+                if out is not None:
+                    sides = _sides(out, languages)
+                    raise_all(existing(sides[0].parent, [side.name for side in sides]))
                 fetched = get(corpus, cache or default_cache(), languages, display.say, display.show, origin=origin)
             except UserError as fault:
                 faults.append(fault)
@@ -137,7 +141,7 @@ def extract(file: Path, pair: str, out: str) -> None:
     languages = language_pair(pair, "--pair")
     if languages[0] == languages[1]:
         raise UserError(f"both languages are {languages[0]}", "--pair", "name two different languages")
-    files = [Path(f"{out}.{language}") for language in languages]
+    files = _sides(out, languages)
     with changing(files[0].parent, new=True) as changes:
         drafts = [changes.path(path.name) for path in files]
         lines = write_tmx(existing_file(file, "FILE"), languages, drafts, partial(click.echo, err=True))
@@ -300,6 +304,18 @@ def clean(
     Console(stderr=True).print(table(cleaned.manifest))
     for path in cleaned.files:
         click.echo(str(path))
+
+
+def _sides(out: str, languages: tuple[str, str]) -> list[Path]:
+    """The files of two languages that `--out` names.
+
+    Raises:
+        UserError: it is a folder.
+    """
+    if out.endswith("/") or Path(out).is_dir():
+        todo = f"add the beginning of the files' names: {out.rstrip('/')}/train"
+        raise UserError("it is a folder", f"--out {out}", todo)
+    return [Path(f"{out}.{language}") for language in languages]
 
 
 def _corpus_and_pair(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:

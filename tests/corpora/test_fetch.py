@@ -240,10 +240,29 @@ def test_a_corpus_is_copied_to_files_of_its_languages(tmp_path):
     assert sorted(path.name for path in out.parent.iterdir()) == ["train.de", "train.en"]
 
 
+def test_a_copy_that_is_there_is_refused_before_anything_is_fetched(tmp_path):
+    (tmp_path / "train.en").write_text("mine")
+    call = [
+        "data",
+        "fetch",
+        "wmt14-stanford-en-de",
+        "--cache",
+        str(tmp_path / "cache"),
+        "--out",
+        str(tmp_path / "train"),
+    ]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 2
+    assert "exists" in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (["fetch", "wmt14-stanford-en-de", "newstest2014-de-en", "--out", "x"], "it names the files of one corpus"),
+        (["fetch", "wmt14-stanford-en-de", "--out", "new/"], "it is a folder (--out new/)"),
+        (["extract", "tests/conftest.py", "--pair", "en-de", "--out", "."], "it is a folder (--out .)"),
         (["fetch", "sacrebleu:wmt13"], "needs a language pair (--pair)"),
         (["fetch", "sacrebleu:wmt13", "--pair", "ende"], "a pair is two languages, such as en-de; got 'ende'"),
         (["fetch", "opus:x", "--pair", "en-de"], "a corpus is named by one of"),
