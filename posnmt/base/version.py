@@ -1,7 +1,8 @@
-"""The version of posnmt, and the format of all that it writes."""
+"""The version of posnmt, those of packages, and the format of all that posnmt writes."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from posnmt.base.errors import UserError, quoted
@@ -10,6 +11,20 @@ __version__ = "0.1.0"
 
 FORMAT = 1
 """The format of configurations, runs, stores, studies, published studies and exports; raised when a meaning changes."""
+
+
+UNKNOWN = "unknown"
+
+
+@cache  # the folders of packages are searched
+def version_of(package: str) -> str:
+    """The version of a package, by its metadata; `UNKNOWN` if it has none, as a package inside another may not."""
+    from importlib.metadata import PackageNotFoundError, version  # late, since it is slow to import
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return UNKNOWN
 
 
 def format_fault(number: object) -> str | None:

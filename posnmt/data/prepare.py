@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from posnmt.base.files import Digests, cache_folder, folder_digests, locked, sha
 from posnmt.base.output import creating
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.processes import ordered_map
-from posnmt.base.version import FORMAT, __version__
+from posnmt.base.version import FORMAT, __version__, version_of
 from posnmt.config.schema import Config, Data, Pairs, SubwordSampling
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
@@ -438,5 +437,5 @@ def _versions(tokenisers: Sequence[str]) -> dict[str, str]:
     """Versions of the software that made a store, including segmenters that were used."""
     segmenters = [SEGMENTERS[name].packages for name in tokenisers if name in SEGMENTERS]
     names = ("sentencepiece", "sacremoses", "pyarrow", *itertools.chain.from_iterable(segmenters))
-    packages = {name: version(name) for name in names}
+    packages = {name: version_of(name) for name in names}
     return {"posnmt": __version__, "python": platform.python_version(), **packages}

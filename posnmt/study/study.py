@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from typing_extensions import TypedDict
 from posnmt.base.errors import UserError, raise_all
 from posnmt.base.files import load_json, read_json, sha256_of
 from posnmt.base.output import write_json
-from posnmt.base.version import FORMAT, __version__, check_format
+from posnmt.base.version import FORMAT, __version__, check_format, version_of
 from posnmt.run.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, likelihood, speed
 from posnmt.study.adopt import adopt, discard_weightless, weightless
@@ -309,7 +308,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
         parts=_parts(study_plan, folders),
         verdicts=corrected([decide(claim, of_analyses, rules) for claim in claims]),
         registration=history(study_plan, out),
-        versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
+        versions={"posnmt": __version__, "PyTorch": version_of("torch"), "Python": platform.python_version()},
         recommendation=None if section is None else recommend(study_plan.recipe, section, of_analyses, rules),
         speeds=speeds or {},
         texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},

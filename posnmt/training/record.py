@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.base.version import __version__
+from posnmt.base.version import __version__, version_of
 from posnmt.base.words import counted
 from posnmt.data.exposure import histogram
 from posnmt.data.learn import text_folder
@@ -113,7 +112,7 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
         "data": data_key,
         "parameters": parameters,
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")},
+        "packages": {name: version_of(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")},
         "machine": {"system": platform.platform(), "processor": processor(), "threads": torch.get_num_threads()},
     }
 
@@ -140,7 +139,7 @@ def computed_with(fabric: Fabric) -> dict[str, Any]:
         "device": gpu or fabric.device.type,
         "precision": str(fabric._precision.precision),
         "processor": processor(),
-        "torch": _version("torch"),
+        "torch": version_of("torch"),
         "posnmt": _commit() or __version__,
     }
 
@@ -152,9 +151,6 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for key, (named, consequence) in CONSEQUENCES.items()
         if before.get(key, now[key]) != now[key]
     ]
-
-
-_version = cache(metadata.version)  # which searches the folders of packages
 
 
 @cache

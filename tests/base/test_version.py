@@ -1,14 +1,18 @@
-"""The one format of all that posnmt writes."""
+"""The one format of all that posnmt writes, and the versions of packages."""
 
 from __future__ import annotations
 
+import ast
 import json
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import yaml
 
+import posnmt
 from posnmt.base.errors import UserError
-from posnmt.base.version import FORMAT, check_format, format_fault
+from posnmt.base.version import FORMAT, UNKNOWN, check_format, format_fault, version_of
 from posnmt.run.resolve import dump, load
 from posnmt.run.run import Run
 from posnmt.training.train import train
@@ -73,3 +77,25 @@ def test_all_that_a_run_has_is_of_the_format(config_path, tmp_path):
     (tmp_path / "run" / "config.yaml").write_text(text.replace(f"format: {FORMAT}", f"format: {FORMAT + 1}", 1))
     with pytest.raises(UserError, match=NEWER):
         Run.open(tmp_path / "run")
+
+
+def test_the_version_of_a_package_without_metadata_is_unknown():
+    assert version_of("pytest") == version("pytest") == pytest.__version__
+    assert version_of("no-such-package") == UNKNOWN
+
+
+def test_versions_of_packages_are_read_in_one_place():
+    """`importlib.metadata.version` fails for a package without metadata. The two others ask where there is some."""
+    root = Path(posnmt.__file__).parent
+    reading = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.ImportFrom) and node.module == "importlib.metadata" and _names(node, "version"))
+        or (isinstance(node, ast.Attribute) and node.attr == "version" and ast.unparse(node.value).endswith("metadata"))
+    }
+    assert reading == {"base/version.py", "base/plugins.py", "metrics/neural/programs/runner.py"}
+
+
+def _names(node, name):
+    return any(alias.name == name for alias in node.names)

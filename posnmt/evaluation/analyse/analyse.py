@@ -10,13 +10,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from posnmt.base.version import __version__
+from posnmt.base.version import __version__, version_of
 from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.bins import TrainedLengths, bin_numbers
 from posnmt.evaluation.analyse.citation import citation
@@ -291,5 +290,5 @@ def _versions(unit: str) -> dict[str, str]:
     return {
         "posnmt": __version__,
         "Python": platform.python_version(),
-        **{package: version(package) for package in packages},
+        **{package: version_of(package) for package in packages},
     }

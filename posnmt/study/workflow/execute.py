@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -28,7 +28,7 @@ from posnmt.base.files import read_json
 from posnmt.base.interrupt import Interrupted
 from posnmt.base.lock import Lock, now
 from posnmt.base.output import replacing, sync, write_json
-from posnmt.base.version import __version__
+from posnmt.base.version import __version__, version_of
 from posnmt.study.workflow.executors import visible_gpus
 from posnmt.study.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
 from posnmt.study.workflow.kind import Context, Resources
@@ -115,10 +115,8 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "posnmt", __version__
     yield "python", platform.python_version()
     for name in VERSIONS:
-        try:
-            yield name, metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+        if find_spec(name):
+            yield name, version_of(name)
 
 
 class _Progress:
