@@ -93,11 +93,12 @@ bench-peers: $(READY)
 		--environments build/peers --out build/peers/$$(date +%Y-%m-%d-%H%M%S).json
 
 # What works on an NVIDIA GPU and how fast, in stages and in less than ten minutes, with the Python that is there: nothing is installed.
-# Packages that it lacks may be in a folder PACKAGES (pip install --target). Experimental.
+# Packages that it lacks may be in a folder PACKAGES (benchmarks/gpu_pack.py), and compiled kernels in a file CACHES
+# (benchmarks/gpu_kernels.py). Experimental.
 GPU_PYTHON ?= python3
 gpu:
 	mkdir -p build
-	PYTHONPATH=$(CURDIR):$(CURDIR)/position:$(PACKAGES) $(GPU_PYTHON) benchmarks/gpu.py --out build/gpu.json
+	PYTHONPATH=$(CURDIR):$(CURDIR)/position:$(PACKAGES) $(GPU_PYTHON) benchmarks/gpu.py --out build/gpu.json $(if $(CACHES),--caches $(CACHES))
 
 lint: $(READY)
 	$(BIN)/ruff format --check posnmt position tests benchmarks docs notebooks

@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from unittest.mock import patch
 
 import torch
+import triton
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -59,22 +59,24 @@ def main() -> None:
     """Measure each length and print its table."""
     arguments = parse_arguments()
     if arguments.smoke:
-        os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, with the first use of the kernel
+        if os.environ.get("TRITON_INTERPRET") != "1":  # it is read when Triton is imported, and PyTorch imports it
+            os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "TRITON_INTERPRET": "1"})  # noqa: S606
         arguments.lengths, arguments.tokens, arguments.heads, arguments.width = [40], 80, 2, 16
         arguments.type, arguments.repeats, arguments.passes = "fp32", 1, 1
     elif not torch.cuda.is_available():
         sys.exit("error: no GPU is here; run it where there is one, or with --smoke to see that it runs")
     device = torch.device("cpu" if arguments.smoke else "cuda")
     name = "a CPU, interpreted: the times say nothing" if arguments.smoke else torch.cuda.get_device_name()
-    versions = f"torch {torch.__version__}, triton {version('triton')}, Python {platform.python_version()}"
+    versions = f"torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}"
     print(f"{name}, {versions}")
     print(
         f"{arguments.type}, {arguments.heads} heads of {arguments.width}, k = {arguments.distance}, "
         f"{'causal' if arguments.causal else 'not causal'}, dropout {arguments.dropout:g}, "
         f"some {arguments.tokens:,} tokens, {arguments.repeats} turns of {arguments.passes} passes"
     )
-    for length in arguments.lengths:
-        measure(arguments, length, device)
+    failed = [name for length in arguments.lengths for name in measure(arguments, length, device)]
+    if any(name.endswith("our kernel") for name in failed):
+        sys.exit("error: our kernel failed: see its rows")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -93,8 +95,8 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(arguments: argparse.Namespace, length: int, device: torch.device) -> None:
-    """Warm up, compare, then let the paths take turns; print the table of one length."""
+def measure(arguments: argparse.Namespace, length: int, device: torch.device) -> list[str]:
+    """Warm up, compare, then let the paths take turns; print the table of one length. Returns the paths that failed."""
     torch.manual_seed(1)
     rows, dtype = max(1, arguments.tokens // length), TYPES[arguments.type]
     mixed = torch.randn(
@@ -103,7 +105,7 @@ def measure(arguments: argparse.Namespace, length: int, device: torch.device) ->
     upstream = torch.randn(rows, arguments.heads, length, arguments.width, device=device, dtype=dtype)
     print(f"\n{rows} x {length} tokens\n")
     print("| path | forward and backward, ms | ratio | peak memory, MiB |\n|---|---|---|---|")
-    running, failed = [], {}
+    running, failed, ours = [], {}, dict[str, list[Tensor]]()
     for path in paths(arguments, length, rows, device):
         try:
             found = once(path, mixed, upstream)  # also compiles
@@ -114,23 +116,27 @@ def measure(arguments: argparse.Namespace, length: int, device: torch.device) ->
         except Exception as fault:  # FlexAttention on a CPU, or a kernel that does not compile: the others still run
             failed[path.name] = f"{type(fault).__name__}: {str(fault).partition(chr(10))[0]}"
             continue
-        if not arguments.dropout and path.name.endswith("our kernel"):
-            ours = found
-        if not arguments.dropout and path.name.endswith("plain path"):
-            difference = max((a.float() - b.float()).abs().max().item() for a, b in zip(ours, found, strict=True))
+        vectors, _, kind = path.name.partition(": ")
+        if kind == "our kernel":
+            ours[vectors] = found
+        if kind == "plain path" and vectors in ours and not arguments.dropout:
+            pairs = zip(ours[vectors], found, strict=True)
+            difference = max((a.float() - b.float()).abs().max().item() for a, b in pairs)
             path.name += f" (largest difference from our kernel, gradients included: {difference:.1e})"
         running.append(path)
     for _ in range(arguments.repeats):
         for path in running:
             path.seconds.append(timed(path, mixed, upstream, arguments.passes))
-    floor = next(path for path in running if path.name == FLOOR)
+    floor = next((path.seconds for path in running if path.name == FLOOR), [])
     for path in running:
-        ratios = [took / least for took, least in zip(path.seconds, floor.seconds, strict=True)]
+        ratios = [took / least for took, least in zip(path.seconds, floor, strict=False)]
         memory = "-" if path.memory is None else f"{path.memory:,.0f}"
-        print(f"| {path.name} | {spread([1000 * took for took in path.seconds], 3)} | {spread(ratios, 2)} | {memory} |")
-    failed["keys and values: FlexAttention"] = "cannot be said: it adds nothing to values"
+        ratio = spread(ratios, 2) if ratios else "-"
+        print(f"| {path.name} | {spread([1000 * took for took in path.seconds], 3)} | {ratio} | {memory} |")
     for name, why in failed.items():
-        print(f"| {name} | {why} | | |", flush=True)
+        print(f"| {name} | {why} | | |")
+    print("| keys and values: FlexAttention | cannot be said: it adds nothing to values | | |", flush=True)
+    return list(failed)
 
 
 def paths(arguments: argparse.Namespace, length: int, rows: int, device: torch.device) -> list[Path]:

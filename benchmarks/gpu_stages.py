@@ -6,7 +6,7 @@ python benchmarks/gpu_stages.py NAME --lines FILE.jsonl --work FOLDER [--tiny]
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -15,10 +15,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+
+from gpu_cache import KEY
 
 Line = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +45,7 @@ VOCABULARY = 8004
 
 
 def environment(work: Path, tiny: bool) -> Iterator[Line]:
-    """Versions, packages that are missing, the device, and what it reaches: products and copies."""
+    """Versions, packages that are missing, the device, and whether compiled kernels that were brought can be used."""
     yield {"python": platform.python_version(), "processor": platform.processor() or platform.machine()}
     for name in NEEDED:
         try:
@@ -52,11 +54,22 @@ def environment(work: Path, tiny: bool) -> Iterator[Line]:
         except ImportError as error:
             yield {"package": name, "missing": str(error)}
     import torch
+    from triton.runtime.cache import triton_key
 
+    key = Path(os.environ.get("TRITON_CACHE_DIR", "")) / KEY
+    if key.exists():
+        yield {"compiled_kernels": "of this Triton" if key.read_text() == triton_key() else "of another Triton"}
     device = device_of(tiny)
     if device.type == "cuda":
         about = torch.cuda.get_device_properties(device)
         yield {"device": about.name, "memory_gib": about.total_memory / 2**30, "cuda": torch.version.cuda}
+
+
+def ceilings(work: Path, tiny: bool) -> Iterator[Line]:
+    """What the device reaches: products and copies."""
+    import torch
+
+    device = device_of(tiny)
     size = 128 if tiny else 8192
     for dtype in (torch.float32, torch.bfloat16):
         a = torch.randn(size, size, device=device, dtype=dtype)
@@ -68,26 +81,38 @@ def environment(work: Path, tiny: bool) -> Iterator[Line]:
 
 
 def tests(work: Path, tiny: bool) -> Iterator[Line]:
-    """The tests of the kernels and of CUDA graphs."""
-    names = {"tests/model/test_shaw_kernel.py": [], "tests/translate/test_graphs.py": []}
-    if tiny:
-        names = {"tests/translate/test_graphs.py": ["-k", "refused"]}
+    """The tests of the kernels and of CUDA graphs: a line for each as it ends, several at once where pytest can."""
     work.mkdir(parents=True, exist_ok=True)
-    for name, chosen in names.items():
-        result = work / "tests.xml"
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={result}", name, *chosen]
-        status = subprocess.run(words, cwd=ROOT).returncode
-        if not result.exists():
-            yield {"tests": name, "status": status}
-            continue
-        [suite] = ElementTree.parse(result).getroot().iter("testsuite")  # noqa: S314  pytest's own
-        failed = [
-            f"{case.get('name')}: {fault.get('message', '')[:300]}"
-            for case in suite.iter("testcase")
-            for fault in (*case.iter("failure"), *case.iter("error"))
-        ]
-        counts = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
-        yield {"file": name, "status": status, **counts, "failed": failed}
+    outcomes = work / "outcomes.jsonl"
+    outcomes.unlink(missing_ok=True)
+    chosen = ["tests/translate/test_graphs.py", *(["-k", "refused"] if tiny else kernel_tests())]
+    several = ["-n", "6"] if not tiny and importlib.util.find_spec("xdist") else []
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "gpu_outcomes", *several, *chosen]
+    places = os.pathsep.join([str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places, "OUTCOMES": str(outcomes)}
+    process = subprocess.Popen(words, cwd=ROOT, env=environment)
+    counts: Counter[str] = Counter()
+    for line in lines_of(outcomes, process):
+        counts[line["outcome"]] += 1
+        yield line
+    yield {"status": process.returncode, **counts}
+
+
+def lines_of(path: Path, process: subprocess.Popen[Any]) -> Iterator[Line]:
+    """The lines of a file, as they come, until the process that writes it has ended."""
+    read, ended = 0, False
+    while not ended:
+        ended = process.poll() is not None
+        text = path.read_text(encoding="utf-8")[read:] if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        read += len(whole)
+        yield from map(json.loads, whole.splitlines())
+        time.sleep(0 if ended else 0.25)
+
+
+def kernel_tests() -> list[str]:
+    """The files with tests of kernels."""
+    return [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").glob("*/test_*kernel*.py"))]
 
 
 def gradients(work: Path, tiny: bool) -> Iterator[Line]:
@@ -165,94 +190,101 @@ def run(work: Path, tiny: bool) -> Iterator[Line]:
     yield {"bleu": BLEU(force=True).corpus_score(sides[0], [sides[1]]).score, "sentences": len(sides[0])}
 
 
-def training(work: Path, tiny: bool) -> Iterator[Line]:
-    """Updates of one batch of some 25,000 tokens a side: time, memory, and the share of the peak."""
-    import torch
+def compiled(work: Path, tiny: bool) -> Iterator[Line]:
+    """The first updates with compiled layers, which compile them for `step`, and their losses beside one without."""
+    chosen = [
+        "relative/new/eager",
+        *(f"{system}/new/compiled" for system in ("relative", "transformer", "rope", "alibi")),
+    ]
+    yield from steps("--seconds", "0", "--combinations", *chosen[: 1 if tiny else None], tiny=tiny)
 
-    from posnmt.config.schema import Train
-    from posnmt.training.device import make_fabric
-    from posnmt.training.loss import TrainingLoss
-    from posnmt.training.optimizer import make_optimizer
 
+def step(work: Path, tiny: bool) -> Iterator[Line]:
+    """The combinations of gpu_step.py."""
+    chosen = ["--combinations", "relative/new/eager", "transformer/new/eager", "--seconds", "0"] if tiny else []
+    yield from steps("--limit", "140", *chosen, tiny=tiny)
+
+
+def profile(work: Path, tiny: bool) -> Iterator[Line]:
+    """The longest kernels of an update."""
+    for layers in ("eager",) if tiny else ("eager", "compiled"):
+        yield from steps("--profile", f"relative/new/{layers}", tiny=tiny)
+
+
+def steps(*words: str, tiny: bool) -> Iterator[Line]:
+    """The lines of gpu_step.py."""
+    for line in printed("gpu_step.py", *words, *(["--tiny"] if tiny else [])):
+        yield json.loads(line)
+
+
+def printed(script: str, *words: str) -> Iterator[str]:
+    """The lines that a script beside this one prints; it must succeed."""
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *words]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield from (line.rstrip() for line in process.stdout if line.strip())
+    if process.returncode:
+        sys.exit(process.returncode)
+
+
+def agreement(work: Path, tiny: bool) -> Iterator[Line]:
+    """Whether greedy search writes the same with CUDA graphs as without."""
     device = device_of(tiny)
-    length, tokens = 32, 128 if tiny else 25_600
-    sizes = ("tiny",) if tiny else ("base", "big", "small")
-    words = torch.randint(4, VOCABULARY, (tokens // length, length), device=device)
-    lengths = torch.full((len(words),), length, device=device)
-    for size in sizes:
-        for system in ("transformer", "relative"):
-            settings = Train(steps=1)
-            fabric = make_fabric(settings)
-            torch.manual_seed(1)
-            model = model_of(system, size, VOCABULARY)
-            loss_of, optimizer = fabric.setup(TrainingLoss(model, 0.1), make_optimizer(model, settings))
-
-            def update(loss_of: Any = loss_of, optimizer: Any = optimizer, fabric: Any = fabric) -> None:
-                loss, _ = loss_of(words, lengths, words, words)
-                fabric.backward(loss / tokens)
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-
-            seconds = timed(update, device, 2 if tiny else 10)
-            parameters = sum(weights.numel() for weights in model.parameters())
-            line: Line = {
-                "system": system, "size": size, "milliseconds": 1000 * seconds, "tokens_per_second": tokens / seconds,
-                "tflops_of_6_parameters_a_token": 6 * parameters * tokens / seconds / 1e12,
-            }  # fmt: skip
-            if device.type == "cuda":
-                line |= {"peak_gib": torch.cuda.max_memory_allocated() / 2**30, "synchronisations": waits(update)}
-                torch.cuda.reset_peak_memory_stats()
-            yield line
+    for system in GRAPHED[: 1 if tiny else None]:
+        found = []
+        for graphed in (False, device.type == "cuda"):
+            search, translator = searching(system, 4096, graphed, 8 if tiny else 200, device, tiny)
+            found.append([[list(each.tokens) for each in hypotheses] for hypotheses in search()])
+        same = sum(one == other for one, other in zip(*found, strict=True))
+        yield {"system": system, "sentences": len(found[0]), "same": same, "notes": translator.notes}
 
 
 def graphs(work: Path, tiny: bool) -> Iterator[Line]:
-    """Greedy search with and without CUDA graphs, with batches of 4,096 and 65,536 tokens."""
-    import torch
-
-    from posnmt.config.schema import Decode
-    from posnmt.translate.subwords import translate_subwords
-    from posnmt.translate.translator import Translator
-
+    """The speed of greedy search with and without CUDA graphs, with batches of 4,096 and 65,536 tokens."""
     device = device_of(tiny)
     count = 8 if tiny else 2000
-    generator = torch.Generator().manual_seed(1)
-    sources = [torch.randint(4, VOCABULARY, (10 + row % 20,), generator=generator).tolist() for row in range(count)]
     for system in GRAPHED[: 1 if tiny else None]:
         for batch in (4096, 65536):
             for graphed in (False,) if device.type == "cpu" else (False, True):
-                torch.manual_seed(1)
-                model = model_of(system, "tiny" if tiny else "base", VOCABULARY).eval()
-                with torch.no_grad():
-                    model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
-                precision = "fp32" if tiny else "bf16"
-                translator = Translator([model], None, device, precision, cuda_graphs=graphed)  # type: ignore[arg-type]
-                decode = Decode(beam=1, max_ratio=0.001, max_extra=20, batch=batch)
-                narrow = torch.autocast(device.type, torch.bfloat16, enabled=translator.narrow)
-
-                def search(translator: Any = translator, decode: Any = decode, narrow: Any = narrow) -> None:
-                    with narrow:
-                        translate_subwords(
-                            translator.searched, sources, decode, device, translator.workers, scored=False
-                        )
-
-                seconds = timed(search, device, 1)
+                search, translator = searching(system, batch, graphed, count, device, tiny)
+                seconds = timed(search, device, 1, warm_up=3)  # a step is recorded when it occurs again
                 yield {
                     "system": system, "batch": batch, "graphs": graphed, "sentences_per_second": count / seconds,
                     "notes": translator.notes,
                 }  # fmt: skip
 
 
+def searching(
+    system: str, batch: int, graphed: bool, count: int, device: Any, tiny: bool
+) -> tuple[Callable[[], list[Any]], Any]:
+    """Greedy search for translations of so many sentences, and its translator."""
+    import torch
+
+    from posnmt.config.schema import Decode
+    from posnmt.translate.subwords import translate_subwords
+    from posnmt.translate.translator import Translator
+
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.randint(4, VOCABULARY, (10 + row % 20,), generator=generator).tolist() for row in range(count)]
+    model = model_of(system, "tiny" if tiny else "base", VOCABULARY).eval()
+    with torch.no_grad():
+        model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
+    precision = "fp32" if tiny else "bf16"
+    translator = Translator([model], None, device, precision, cuda_graphs=graphed)  # type: ignore[arg-type]
+    decode = Decode(beam=1, max_ratio=0.001, max_extra=20, batch=batch)
+
+    def search() -> list[Any]:
+        with torch.autocast(device.type, torch.bfloat16, enabled=translator.narrow):
+            return translate_subwords(translator.searched, sources, decode, device, translator.workers, scored=False)
+
+    return search, translator
+
+
 def attention(work: Path, tiny: bool) -> Iterator[Line]:
     """The table of benchmarks/gpu_attention.py, row by row."""
     chosen = ["--smoke"] if tiny else ["--lengths", "64", "512", "2048", "--repeats", "3"]
-    words = [sys.executable, str(ROOT / "benchmarks" / "gpu_attention.py"), *chosen]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.strip():
-                yield {"row": line.rstrip()}
-    if process.returncode:
-        sys.exit(process.returncode)
+    for row in printed("gpu_attention.py", *chosen):
+        yield {"row": row}
 
 
 def sanitizer(work: Path, tiny: bool) -> Iterator[Line]:
@@ -289,34 +321,19 @@ def model_of(system: str, size: str, vocabulary: int, **model: Any) -> Any:
     return build_model(from_tree({**tree, "model": section}).model, vocabulary, vocabulary)
 
 
-def timed(work: Callable[[], object], device: Any, times: int) -> float:
-    """Mean seconds of `work`, after one call to warm up."""
+def timed(work: Callable[[], object], device: Any, times: int, warm_up: int = 1) -> float:
+    """Mean seconds of `work`, after some calls to warm up."""
     import torch
 
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    work()
+    for _ in range(warm_up):
+        work()
     wait()
     began = time.perf_counter()
     for _ in range(times):
         work()
     wait()
     return (time.perf_counter() - began) / times
-
-
-def waits(work: Callable[[], object]) -> int:
-    """How often the CPU waits for the GPU in `work`."""
-    import warnings
-
-    import torch
-
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            work()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(each.message) for each in caught)
 
 
 def command(*words: str) -> list[str]:
@@ -339,7 +356,21 @@ def steps_in(metrics: Path) -> int:
 
 
 STAGES: dict[str, Callable[[Path, bool], Iterator[Line]]] = {
-    each.__name__: each for each in (environment, tests, gradients, run, training, graphs, attention, sanitizer)
+    each.__name__: each
+    for each in (
+        environment,
+        tests,
+        gradients,
+        run,
+        compiled,
+        agreement,
+        sanitizer,
+        ceilings,
+        step,
+        profile,
+        graphs,
+        attention,
+    )
 }
 
 

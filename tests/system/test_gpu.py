@@ -28,8 +28,8 @@ def staged(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_stage_that_fails_or_is_cut_off_does_not_lose_the_others(tmp_path: Path) -> None:
-    """Without a GPU both stages end with a refusal, the second after its lines; a run cut off says what it left out."""
-    status, found = staged(tmp_path, "--stages", "training", "environment", "--limit", "100")
+    """Without a GPU both stages end with a refusal, one after its lines; a run cut off says what it left out."""
+    status, found = staged(tmp_path, "--stages", "ceilings", "environment", "--limit", "100")
     assert status == 2
     for refused in found.values():
         assert refused["state"] == "failed with status 1"
@@ -51,7 +51,11 @@ def test_every_stage_runs_without_a_gpu(tmp_path: Path) -> None:
     lines = {name: each["lines"] for name, each in found.items()}
     assert all(lines.values())
     assert all("version" in each for each in lines["environment"] if "package" in each)
-    assert [each["failed"] for each in lines["tests"]] == [[]]
+    assert [each["outcome"] for each in lines["tests"][:-1]] == ["passed"]
+    assert lines["tests"][-1] == {"status": 0, "passed": 1}
+    assert [each["same"] for each in lines["agreement"]] == [8]
+    assert [each["updates"] for each in lines["step"]] == [3, 3]
+    assert {each["combination"] for each in lines["profile"]} == {"relative/new/eager"}
     assert all(abs(each["gradient"]) < (0.1 if each["precision"] == "bf16" else 1e-4) for each in lines["gradients"])
     assert lines["run"][0]["stopped_at"] < 12  # it was stopped half way and went on
     assert lines["run"][1]["losses"][-1][0] == 12
