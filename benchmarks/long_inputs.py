@@ -139,7 +139,7 @@ def training(system: str, length: int, size: str) -> tuple[Callable[[], None], C
     in_parts, whole = InParts(fabric, loss_of), Whole(fabric, fabric.setup_module(loss_of))
 
     def step(how: Gradients) -> None:
-        how.add(pairs, 1.0, (1,), True)
+        how.add(how.prepared(pairs), 1.0, (1,), True)
         loss_of.zero_grad(set_to_none=True)
 
     return lambda: step(in_parts), lambda: step(whole)

@@ -5,8 +5,8 @@ Shapes: B rows, J source tokens, T target tokens (both padded to the longest row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -54,10 +54,21 @@ class Batch:
         """The inputs of a model and its loss: source, source_lengths, target_in, target_out."""
         return self.source, self.source_lengths, self.target_in, self.target_out
 
-    def to(self, device: torch.device) -> Batch:
-        """The batch on another device."""
-        moved = [tensor.to(device) for tensor in self.tensors]
-        return Batch(moved[0], moved[1], moved[2], moved[3], self.tokens)
+    def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
+        """The batch on another device.
+
+        Args:
+            non_blocking: do not wait for copies of a pinned batch to a GPU; later work on the GPU comes after them.
+        """
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pinned(self) -> Batch:
+        """The batch in memory that a GPU copies from by itself; there must be a GPU."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(value) for name, value in values.items() if isinstance(value, Tensor)})
 
 
 @dataclass(frozen=True)

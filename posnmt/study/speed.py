@@ -135,7 +135,7 @@ def _training(system: TimedSystem, turn: int, updates: int) -> float:
         update(t, 0.0, batches[number * t.batches : (number + 1) * t.batches])
     synchronise(t.fabric.device)
     seconds = time.perf_counter() - began
-    t.gradients.close()
+    t.close()
     return t.plan.tokens(batches)[0] / seconds
 
 

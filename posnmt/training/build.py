@@ -24,6 +24,7 @@ from posnmt.training.freeze import freeze
 from posnmt.training.gradients import Gradients, InParts, Whole
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.optimizer import make_optimizer
+from posnmt.training.prefetch import Prefetch
 from posnmt.training.progress import Progress
 from posnmt.training.sharding import copy_unsharded
 
@@ -42,6 +43,7 @@ class Training:
         gradients: computes the loss of a batch and its gradients.
         optimizer: of the model's parameters.
         wrapped_loss, wrapped_optimizer: loss and optimizer as wrapped by Fabric.
+        prefetch: makes batches in a thread; None where nothing waits for them.
         display: shows progress.
         progress: the state of the training besides weights and moments.
         on_dev: the figures of the best weights, if this process evaluated them; else, and without a dev corpus, empty.
@@ -60,6 +62,7 @@ class Training:
     wrapped_loss: Any
     wrapped_optimizer: Any
     display: Display
+    prefetch: Prefetch | None = None
     progress: Progress = field(default_factory=Progress)
     on_dev: dict[str, Any] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
@@ -92,10 +95,14 @@ class Training:
         """The training pairs with some numbers."""
         return [self.corpus.pair(int(number)) for number in numbers]
 
+    def prepared(self, numbers: NDArray[np.int64]) -> Any:
+        """The batch of the pairs with some numbers, as `gradients` reads it."""
+        return self.gradients.prepared(self.pairs(numbers))
+
     def rehearse(self, numbers: NDArray[np.int64]) -> None:
         """Compute the gradient of a batch as an update does, and discard it."""
         seed = (self.config.train.seed, 0, self.fabric.global_rank, 0)
-        self.gradients.add(self.pairs(numbers), 1 / len(numbers), seed, last=True)
+        self.gradients.add(self.prepared(numbers), 1 / len(numbers), seed, last=True)
         self.wrapped_optimizer.zero_grad(set_to_none=True)
 
     def whole(self) -> TrainingLoss:
@@ -122,6 +129,12 @@ class Training:
         self.progress.seconds += spent
         return spent
 
+    def close(self) -> None:
+        """End the threads."""
+        if self.prefetch is not None:
+            self.prefetch.close()
+        self.gradients.close()
+
 
 def build(config: Config, store: Store, fabric: Fabric, display: Display | None = None) -> Training:
     """A training with a new model, on the device of this process. Without a display nothing is shown.
@@ -144,10 +157,19 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     wrapped_loss.train()
     corpus = training_pairs(train, store)
     plan = batch_plan(train, corpus)
-    return Training(
+    t = Training(
         config, store, fabric, corpus, plan, loss, gradients, optimizer, wrapped_loss, wrapped_optimizer,
         display or Display(quiet=True),
     )  # fmt: skip
+    if is_ahead(fabric.device):
+        mine = slice(fabric.global_rank, None, fabric.world_size)
+        t.prefetch = Prefetch(plan, t.batches, mine, t.prepared, fabric.device)
+    return t
+
+
+def is_ahead(device: torch.device) -> bool:
+    """Whether this process prepares work while the device computes."""
+    return device.type == "cuda"
 
 
 def _new_model(model: Model, store: Store, fabric: Fabric) -> TranslationModel:

@@ -189,7 +189,7 @@ def check_all(config: Config, store: Store, display: Display) -> None:
         refuse_too_long(t)
         tried = try_largest_batch(t)
     finally:
-        t.gradients.close()
+        t.close()
     display.say(
         "the largest batch was not tried: train.compile" if tried is None else f"the largest batch fits: {tried}"
     )

@@ -19,7 +19,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from posnmt.base.parallel.threads import Workers
-from posnmt.data.batch import Pair, collate
+from posnmt.data.batch import Batch, Pair, collate
 from posnmt.model.lookup import Words, recording
 from posnmt.training.loss import TrainingLoss
 from posnmt_position.randomness import drawing_from
@@ -34,11 +34,19 @@ SMALL = 256
 class Gradients(Protocol):
     """Computes the gradients of a batch and adds them to those of the parameters."""
 
-    def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
+    def prepared(self, pairs: Sequence[Pair]) -> Any:
+        """What `add` reads of a batch of sentence pairs; another thread may call this.
+
+        Args:
+            pairs: subwords without bos and eos.
+        """
+        ...
+
+    def add(self, batch: Any, scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """Add the gradients of the loss times `scale` to those of the parameters.
 
         Args:
-            batch: sentence pairs, subwords without bos and eos.
+            batch: a result of `prepared`.
             scale: factor of the loss, for the gradients only.
             seed: integers that seed the random numbers of this batch.
             last: whether this is the last batch of this process for the update.
@@ -63,12 +71,17 @@ class Whole:
     def __init__(self, fabric: Fabric, shared_loss: Any, sharded: bool = False) -> None:
         self.fabric, self.shared_loss, self.sharded = fabric, shared_loss, sharded
 
-    def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
+    def prepared(self, pairs: Sequence[Pair]) -> Batch:
+        """The padded batch, in pinned memory if it goes to a GPU."""
+        batch = collate(pairs)
+        return batch.pinned() if self.fabric.device.type == "cuda" else batch
+
+    def add(self, batch: Batch, scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """See `Gradients`. Gradients are reduced over processes after the last batch; if sharded, after each batch."""
         torch.manual_seed(_number(seed))
         with self.fabric.no_backward_sync(self.shared_loss, enabled=not (last or self.sharded)):
             with self.fabric.autocast():  # otherwise Fabric rounds the results to float32, even from float64
-                loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
+                loss, likelihood = self.shared_loss(*batch.to(self.fabric.device, non_blocking=True).tensors)
             self.fabric.backward(loss * scale)
         return torch.stack([loss.detach(), likelihood]).double()
 
@@ -83,6 +96,10 @@ class InParts:
         self.fabric, self.loss_of = fabric, loss_of
         self.parameters = [parameter for parameter in loss_of.parameters() if parameter.requires_grad]
         self.workers = Workers()
+
+    def prepared(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
+        """The pairs; each part of them is padded in the thread that computes it."""
+        return pairs
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """See `Gradients`."""

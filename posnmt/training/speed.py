@@ -65,7 +65,7 @@ def measure(config: Config, store: Store, seconds: float) -> Pace:
                 step = _seconds_a_step(t, dev, seconds, stop) if config.train.dev_bleu else 0.0
             return Pace(seconds_an_update, token, step)
         finally:
-            t.gradients.close()
+            t.close()
 
 
 def _seconds_an_update(t: Training, seconds: float, stop: StopSignal) -> float:

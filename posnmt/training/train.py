@@ -95,7 +95,7 @@ def train(
                 reason = INTERRUPTED
                 keeper.finish(t, reason)
             finally:
-                t.gradients.close()
+                t.close()
     if reason == INTERRUPTED:
         raise Interrupted(f"stopped after step {t.progress.step}, state saved; go on with `{resuming(out)}`")
     return run
@@ -138,12 +138,15 @@ def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Ou
     for group in t.optimizer.param_groups:
         group["lr"] = rate
     _, tokens = t.plan.tokens(batches)
-    mine = batches[fabric.global_rank :: fabric.world_size]
+    if t.prefetch is not None:
+        mine: Sequence[Any] = t.prefetch.get(batches, t.progress.cursor)
+    else:
+        mine = [t.prepared(numbers) for numbers in batches[fabric.global_rank :: fabric.world_size]]
     sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
-    for index, numbers in enumerate(mine):
+    for index, batch in enumerate(mine):
         seed, last = (train.seed, t.progress.step, fabric.global_rank, index), index + 1 == len(mine)
         # forward and backward; gradients are averaged over processes, so this is the mean over all tokens of the update
-        sums += t.gradients.add(t.pairs(numbers), fabric.world_size / tokens, seed, last)
+        sums += t.gradients.add(batch, fabric.world_size / tokens, seed, last)
     norm = fabric.clip_gradients(  # by a factor of 1 where nothing is clipped
         t.wrapped_loss, t.wrapped_optimizer, max_norm=train.clip or math.inf, error_if_nonfinite=False
     )

@@ -185,7 +185,7 @@ def test_dev_sentences_need_the_positions_of_inference(path):
     t = build(config, store, make_fabric(config.train))
     refuse_too_long(t)
     assert t.model.training
-    t.gradients.close()
+    t.close()
 
 
 def test_a_dev_sentence_is_not_advised_to_lower_the_length_of_training(path, tmp_path):
@@ -209,7 +209,7 @@ def test_the_moments_are_counted_until_the_optimizer_has_them(path):
     assert moments_to_come(t) == 2 * weights_of
     update(t, 1e-3, [largest_batch(t.plan)[0]])
     assert moments_to_come(t) == 0
-    t.gradients.close()
+    t.close()
 
 
 PEAKS = """

@@ -32,7 +32,7 @@ def lines(path, settings, about):
     config = load(path, settings)
     t = build(config, prepare(config), make_fabric(config.train))
     said = [line.partition(": ") for line in plan(t, about, Path("runs/a"), 1_250_000)]
-    t.gradients.close()
+    t.close()
     assert [name for name, _, _ in said] == ["text", "model", "updates", "evaluation", "expect", "details"]
     return {name: rest for name, _, rest in said}
 
@@ -70,7 +70,7 @@ def test_passes_are_those_of_the_planned_updates(path):
     config = load(path)
     t = build(config, prepare(config), make_fabric(config.train))
     batches = len(t.plan.epoch(0))
-    t.gradients.close()
+    t.close()
     for updates, passes in ((batches, "1 pass"), (2 * batches, "2 passes"), (50 * batches, "50 passes")):
         assert lines(path, [f"train.steps={updates}"], {})["text"].endswith(f"; {passes} over them")
     assert lines(path, ["train.steps=1"], {})["text"].endswith(f"; {1 / batches:.0%} of a pass over them")
