@@ -6,14 +6,19 @@ momentum, equally in every direction, and needs fewer updates. AdamW updates all
 tables.
 
 torch.optim.Muon always computes in bfloat16, which a processor without bfloat16 instructions emulates, and handles one
-matrix after the other. This implementation computes in float32 on such processors, and on a CPU one matrix per core.
+matrix after the other. This implementation computes in float32 on such processors, on a CPU one matrix per core, and
+elsewhere all matrices of a shape together.
 
-Shapes: [m,n], one matrix.
+`found_inf`, an attribute that PyTorch gives to optimizers, is 1 if an update is not to be made, and else 0: a tensor
+that is read by the device alone. Without it every update is made.
+
+Shapes: [m,n], one matrix; [N,m,n], N of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -72,8 +77,12 @@ class Muon(Optimizer):
         factor: rate of the matrices relative to that of the others.
         weight_decay: decoupled, for both.
         every: a matrix changes in one of so many updates, by as many times the rate; its momentum changes in all. The
-            matrices take turns. This divides the work of orthogonalisation, which takes most of the step's time.
+            matrices take turns. This divides the work of orthogonalisation, which takes most of the step's time. Whose
+            turn it is depends on `turn` in the groups of parameters, the number of the update.
         adam: further options of AdamW.
+
+    Attributes:
+        found_inf: see the module; None: every update is made.
     """
 
     def __init__(
@@ -82,56 +91,89 @@ class Muon(Optimizer):
     ) -> None:  # fmt: skip
         self.adam = AdamW([{"params": list(others)}], lr=lr, weight_decay=weight_decay, **adam)
         groups = [*self.adam.param_groups, {"params": list(matrices)}]
-        super().__init__(groups, {"lr": lr, "factor": factor, "weight_decay": weight_decay, "every": every})
+        defaults = {"lr": lr, "factor": factor, "weight_decay": weight_decay, "every": every, "turn": 0}
+        super().__init__(groups, defaults)
         self.adam.state = self.state  # shared, for checkpoints
+        self.found_inf: Tensor | None = None
         self.workers: Workers | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Update all parameters that have gradients; gradients of matrices are overwritten."""
         loss = None if closure is None else torch.enable_grad()(closure)()
+        self.adam.found_inf = self.found_inf  # type: ignore[attr-defined]
         self.adam.step()
         group = self.param_groups[-1]
         matrices = [matrix for matrix in group["params"] if matrix.grad is not None]
-        if matrices:
-            self.workers = self.workers or Workers.of(matrices[0].device)
-            largest_first = sorted(matrices, key=Tensor.numel, reverse=True)
-            self.workers.map(lambda each: self._update(*each, group), enumerate(largest_first), alone=True)
+        for matrix in matrices:
+            if "momentum" not in self.state[matrix]:
+                self.state[matrix]["momentum"] = torch.zeros_like(matrix)
+        placed = list(enumerate(sorted(matrices, key=Tensor.numel, reverse=True)))
+        if matrices and matrices[0].device.type == "cpu" and self.found_inf is None:
+            self.workers = self.workers or Workers()
+            self.workers.map(lambda each: self._update(*each, group), placed, alone=True)
+        elif matrices:
+            self._update_together(placed, group)
         return loss
 
     def _update(self, place: int, matrix: Tensor, group: dict[str, Any]) -> None:
         """Update the momentum of one matrix, and the matrix itself if it is its turn, which depends on its place."""
         with torch.no_grad():  # the mode is local to each thread
-            gradient, state = cast(Tensor, matrix.grad), self.state[matrix]
-            if "momentum" not in state:
-                state["momentum"] = torch.zeros_like(matrix)
-            state["momentum"].lerp_(gradient, 1 - MOMENTUM)
-            if group["every"] > 1:
-                state["step"] = state.get("step", torch.zeros(())) + 1  # a tensor, for checkpoints
-                if (int(state["step"]) + place) % group["every"]:
-                    return
-            direction = orthogonal(gradient.lerp_(state["momentum"], MOMENTUM))  # the gradient is no longer needed
+            gradient, momentum = cast(Tensor, matrix.grad), self.state[matrix]["momentum"]
+            momentum.lerp_(gradient, 1 - MOMENTUM)
+            if _waits(place, group):
+                return
+            direction = orthogonal(gradient.lerp_(momentum, MOMENTUM))  # the gradient is no longer needed
             rate = group["lr"] * group["factor"] * group["every"]
             if group["weight_decay"]:
                 matrix.mul_(1 - rate * group["weight_decay"])
             matrix.add_(direction, alpha=-rate * 0.2 * math.sqrt(max(matrix.shape)))
 
+    def _update_together(self, placed: list[tuple[int, Tensor]], group: dict[str, Any]) -> None:
+        """`_update` of all matrices, those of a shape at once; if `found_inf` is 1, no number changes."""
+        gradients = [cast(Tensor, matrix.grad) for _, matrix in placed]
+        momenta = [self.state[matrix]["momentum"] for _, matrix in placed]
+        rate: float | Tensor = group["lr"] * group["factor"] * group["every"]
+        if self.found_inf is not None:  # a gradient equal to the momentum keeps it, and a rate of 0 the matrix
+            is_left_out = self.found_inf.bool()
+            gradients = [torch.where(is_left_out, *pair) for pair in zip(momenta, gradients, strict=True)]
+            rate = rate * (1 - self.found_inf)
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+        alike: defaultdict[torch.Size, list[int]] = defaultdict(list)
+        for place, matrix in placed:
+            if not _waits(place, group):
+                alike[matrix.shape].append(place)
+        for shape, places in alike.items():
+            matrices = [placed[place][1] for place in places]
+            chosen = torch.stack([gradients[place] for place in places])
+            directions = orthogonal(chosen.lerp_(torch.stack([momenta[place] for place in places]), MOMENTUM))
+            if group["weight_decay"]:
+                torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
+            torch._foreach_sub_(matrices, list((directions * (rate * 0.2 * math.sqrt(max(shape)))).unbind()))
+
+
+def _waits(place: int, group: dict[str, Any]) -> bool:
+    """Whether it is not the turn of the matrix at this place."""
+    return bool((group["turn"] + place) % group["every"])
+
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """Nearly U V^T of the singular value decomposition U S V^T of [m,n], by Newton-Schulz iterations.
+    """Nearly U V^T of the singular value decomposition U S V^T, by Newton-Schulz iterations; [m,n] or [N,m,n].
 
     The singular values are divided by the Frobenius norm, and each iteration applies the polynomial of `COEFFICIENTS`
     to them: those above 0.05 of the norm end between about 0.7 and 1.2. Products are in bfloat16 if the hardware
     supports it.
     """
     a, b, c = COEFFICIENTS
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    wide = matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT
     x = wide.to(_precision(matrix), copy=True)
-    x /= x.norm().clamp(min=1e-7)
+    many = x.ndim == 3
+    multiply = torch.baddbmm if many else torch.addmm
+    x /= (x.flatten(1).norm(dim=1)[:, None, None] if many else x.norm()).clamp(min=1e-7)
     for _ in range(ITERATIONS):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return (x if wide is matrix else x.T).to(matrix.dtype)
+        gram = x @ x.mT
+        x = multiply(x, multiply(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x if wide is matrix else x.mT).to(matrix.dtype)
 
 
 def _precision(matrix: Tensor) -> torch.dtype:

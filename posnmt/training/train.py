@@ -136,7 +136,7 @@ def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Ou
     """
     fabric, train = t.fabric, t.config.train
     for group in t.optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"], group["turn"] = rate, t.progress.step
     _, tokens = t.plan.tokens(batches)
     if t.prefetch is not None:
         mine: Sequence[Any] = t.prefetch.get(batches, t.progress.cursor)

@@ -9,9 +9,14 @@ import torch
 from torch import nn
 
 from posnmt.config.schema import Train
+from posnmt.data.prepare import prepare
+from posnmt.run.resolve import load
 from posnmt.training import optimizer
+from posnmt.training.build import build
+from posnmt.training.device import make_fabric
 from posnmt.training.optimizer import COEFFICIENTS, Muon, make_optimizer, matrices, orthogonal
-from tests.support import tiny
+from posnmt.training.train import update
+from tests.support import corpus, tiny
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (4, 12), (12, 4)])
@@ -74,7 +79,8 @@ def test_matrices_take_turns():
     optimizer = Muon(matrices, [nn.Parameter(torch.zeros(2))], lr=0.01, factor=3.0, weight_decay=0.0, every=2)
     momenta = [torch.zeros(3, 4) for _ in matrices]
     changed = []
-    for _ in range(4):
+    for turn in range(1, 5):
+        optimizer.param_groups[-1]["turn"] = turn
         before = [matrix.detach().clone() for matrix in matrices]
         wanted = []
         for place, matrix in enumerate(matrices):
@@ -87,6 +93,75 @@ def test_matrices_take_turns():
         for step, each in zip(steps, wanted, strict=True):
             assert not step.any() or torch.allclose(step, each, rtol=0.02, atol=1e-4)
     assert changed == [[False, True, False, True], [True, False, True, False]] * 2
+
+
+def test_training_gives_each_matrix_its_turn(tmp_path):
+    settings = {"optimizer": "muon", "muon_every": 2, "weight_decay": 0.0}
+    config = load(corpus.make(tmp_path, pairs=60, train=settings))
+    t = build(config, prepare(config), make_fabric(config.train))
+    changed = []
+    for step in (1, 2, 3):
+        t.progress.step, before = step, [matrix.detach().clone() for matrix in matrices(t.model)]
+        update(t, 1e-3, t.plan.take(t.progress.cursor, 1)[0])
+        changed.append([not torch.equal(*pair) for pair in zip(before, matrices(t.model), strict=True)])
+    t.close()
+    assert True in changed[0]
+    assert [not each for each in changed[0]] == changed[1]
+    assert changed[2] == changed[0]
+
+
+def with_gradients(dtype, every=1, decay=0.1):
+    """A Muon with matrices of three shapes and a vector, all with gradients and momentum."""
+    torch.manual_seed(5)
+    shapes = [(6, 4), (4, 6), (6, 4), (5, 5), (4, 6), (6, 4)]
+    matrices = [nn.Parameter(torch.randn(*shape, dtype=dtype)) for shape in shapes]
+    optimizer = Muon(matrices, [nn.Parameter(torch.randn(3, dtype=dtype))], 0.01, 3.0, decay, every, fused=True)
+    for _ in range(2):
+        optimizer.param_groups[-1]["turn"] += 1
+        for each in parameters(optimizer):
+            each.grad = torch.randn_like(each)
+        optimizer.step()
+    for each in parameters(optimizer):
+        each.grad = torch.randn_like(each)
+    return optimizer
+
+
+def parameters(optimizer):
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def held(optimizer):
+    """All numbers that an update may change."""
+    moments = [moment for each in parameters(optimizer) for moment in optimizer.state[each].values()]
+    return [tensor.detach().clone() for tensor in (*parameters(optimizer), *moments)]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_matrices_of_a_shape_together_are_updated_as_one_by_one(every, decay, monkeypatch):
+    apart, together = (with_gradients(torch.float64, every, decay) for _ in range(2))
+    before = held(apart)
+    apart.step()
+    together.found_inf = torch.zeros((), dtype=torch.float64)  # for a rate with all its digits
+    monkeypatch.setattr(together.adam, "step", lambda: None)
+    together.step()
+    changed = [not torch.equal(one, other) for one, other in zip(held(apart), before, strict=True)]
+    assert sum(changed[1:7]) == 6 / every
+    for one, other in zip(held(apart)[1:7], held(together)[1:7], strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    for one, other in zip(*(of.param_groups[-1]["params"] for of in (apart, together)), strict=True):
+        torch.testing.assert_close(apart.state[one], together.state[other], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_an_update_that_the_device_leaves_out_changes_no_number(value):
+    optimizer = with_gradients(torch.float32)
+    for each in parameters(optimizer):
+        each.grad.view(-1)[1] = value
+    before = held(optimizer)
+    optimizer.found_inf = torch.ones(())
+    optimizer.step()
+    assert all(torch.equal(one, other) for one, other in zip(held(optimizer), before, strict=True))
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
