@@ -44,6 +44,8 @@ class Training:
         optimizer: of the model's parameters.
         wrapped_loss, wrapped_optimizer: loss and optimizer as wrapped by Fabric.
         prefetch: makes batches in a thread; None where nothing waits for them.
+        lag: how many updates the device has been given before the values of the first of them are read. With 0 the
+            process decides whether an update is made, otherwise the device does.
         display: shows progress.
         progress: the state of the training besides weights and moments.
         on_dev: the figures of the best weights, if this process evaluated them; else, and without a dev corpus, empty.
@@ -63,6 +65,7 @@ class Training:
     wrapped_optimizer: Any
     display: Display
     prefetch: Prefetch | None = None
+    lag: int = 0
     progress: Progress = field(default_factory=Progress)
     on_dev: dict[str, Any] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
@@ -164,6 +167,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     if is_ahead(fabric.device):
         mine = slice(fabric.global_rank, None, fabric.world_size)
         t.prefetch = Prefetch(plan, t.batches, mine, t.prepared, fabric.device)
+        t.lag = int(not train.shard)  # AdamW's decision on the device is not made for slices
     return t
 
 

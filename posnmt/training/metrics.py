@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from posnmt.base.output import sync, write_text
 from posnmt.training.build import Training
 from posnmt.training.loggers import LOGGERS, Guarded
-from posnmt.training.progress import Outcome, Progress, Window
+from posnmt.training.progress import Outcome, Progress, Update, Window
 
 
 class Metrics:
@@ -53,16 +50,17 @@ class Metrics:
         ]
         return count - len(kept)
 
-    def add(self, t: Training, outcome: Outcome, rate: float, batches: Sequence[NDArray[np.int64]]) -> None:
+    def add(self, t: Training, update: Update, outcome: Outcome) -> None:
         """Add an update to the sums and show them; every `train.log_every` updates, write them as a line."""
         train, progress = t.config.train, t.progress
         spent = t.spend()
         progress.clock.add_update(spent)
-        progress.window.add(outcome, *t.plan.tokens(batches), spent)
-        self._display.show("training", *progress.shown(train, len(t.plan.epoch(progress.cursor.epoch))))
-        if progress.step % train.log_every == 0:
-            figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
-            self.write("train", progress, figures)
+        progress.window.add(outcome, *t.plan.tokens(update.batches), spent)
+        then = replace(progress, step=update.step, cursor=update.cursor)  # there may be newer updates already
+        self._display.show("training", *then.shown(train, len(t.plan.epoch(then.cursor.epoch))))
+        if update.step % train.log_every == 0:
+            figures = {**progress.window.figures(), "learning_rate": update.rate, "epoch": update.cursor.epoch}
+            self.write("train", then, figures)
             progress.window = Window()
 
     def write(self, kind: str, progress: Progress, figures: dict[str, Any]) -> None:

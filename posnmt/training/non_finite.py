@@ -7,12 +7,8 @@ checkpoints, averages and models are finite. `train.non_finite` determines how t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
 from posnmt.base.words import counted
@@ -20,6 +16,7 @@ from posnmt.training.build import Training
 from posnmt.training.keep import Keeper, restore
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.metrics import Metrics
+from posnmt.training.progress import Update
 
 SKIPS = 10
 """The most consecutive updates that are left out."""
@@ -40,7 +37,7 @@ class NonFinite:
     metrics: Metrics
     keeper: Keeper
 
-    def respond(self, t: Training, fault: str, batches: Sequence[NDArray[np.int64]]) -> None:
+    def respond(self, t: Training, update: Update, fault: str) -> None:
         """Go on without an update that was not made, or go back to a checkpoint.
 
         Raises:
@@ -49,14 +46,14 @@ class NonFinite:
         progress, policy = t.progress, t.config.train.non_finite
         progress.skipped += 1
         t.spend()
-        pairs = [t.corpus.where(int(number)) for numbers in batches for number in numbers]
+        pairs = [t.corpus.where(int(number)) for numbers in update.batches for number in numbers]
         named = ", ".join(pairs[:3]) + (", …" if len(pairs) > 3 else "")
-        what = f"the {fault} is not finite at step {progress.step:,}, of {counted(len(pairs), 'pair')} ({named})"
-        figures = {"update": progress.step, "what": fault, "pairs": pairs}
+        what = f"the {fault} is not finite at step {update.step:,}, of {counted(len(pairs), 'pair')} ({named})"
+        figures = {"update": update.step, "what": fault, "pairs": pairs}
         if policy == "back-off":
             self._back_off(t, what, figures)
             return
-        self.metrics.write("non-finite", progress, figures)
+        self.metrics.write("non-finite", replace(progress, step=update.step), figures)
         self._refuse(t, what, policy)
         t.display.say(f"warning: {what}; this update is left out")
 

@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from posnmt.base.progress import duration
 from posnmt.config.schema import Train
 from posnmt.data.batch import Cursor
 from posnmt.training.clock import Clock
 from posnmt.training.schedule import Plateau
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update, as the device was given it.
+
+    Attributes:
+        step: its number, from 1.
+        cursor: where the batches of the next update begin.
+        rate: the learning rate.
+        batches: the numbers of the pairs of each batch, over all processes and accumulation rounds.
+        values: [3] float64, on the CPU: those of `Outcome`, once `copied` has happened.
+        copied: None if the values are there.
+    """
+
+    step: int
+    cursor: Cursor
+    rate: float
+    batches: Sequence[NDArray[np.int64]]
+    values: Tensor
+    copied: torch.cuda.Event | None
+
+    def outcome(self) -> Outcome:
+        """Wait until the device has made the update, and read its values."""
+        if self.copied is not None:
+            self.copied.synchronize()
+        return Outcome(*self.values.tolist())
+
+
+def on_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:
+    """Copy values to the CPU without waiting; they are there once the event has happened, if there is one."""
+    if values.device.type != "cuda":
+        return values, None
+    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+    return copy, copied
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from posnmt.base.cancel import Cancelled, cancelled_if
 from posnmt.base.interrupt import Interrupted, StopSignal
@@ -33,7 +33,7 @@ from posnmt.training.evaluate import describe, examples, measure, selection_scor
 from posnmt.training.keep import Keeper, first_weights
 from posnmt.training.metrics import Metrics
 from posnmt.training.non_finite import NonFinite
-from posnmt.training.progress import Outcome
+from posnmt.training.progress import Update, on_host
 from posnmt.training.record import recorded
 from posnmt.training.schedule import learning_rate
 from posnmt.training.start import admitted, held, prepared
@@ -105,11 +105,16 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
     """Make updates and evaluations until there is a reason to stop, and return the reason."""
     train, d_model = t.config.train, t.config.model.d_model
     t.clock = time.monotonic()
+    given = deque[Update]()  # whose values are still to be read
     while True:
         progress = t.progress  # another one after a return to a checkpoint
         reason = why_all_stop(t, stop)
         pending = progress.evaluated != progress.step
-        if reason != INTERRUPTED and pending and (reason or (progress.step and t.evaluation_is_due())):
+        due = reason != INTERRUPTED and pending and (reason or (progress.step and t.evaluation_is_due()))
+        if given and (due or reason):
+            settle(t, given, metrics, non_finite)  # which may go back to a checkpoint
+            continue
+        if due:
             evaluate(t, metrics, keeper, non_finite)
             continue
         if reason:
@@ -119,16 +124,28 @@ def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_fi
         batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
         progress.step += 1
         rate = learning_rate(progress.step, train, d_model, progress.plateau.decays, share) * 0.5**progress.halvings
-        outcome = update(t, rate, batches)
-        if outcome.fault is None:
-            progress.skipped = 0
-            metrics.add(t, outcome, rate, batches)
-        else:
-            non_finite.respond(t, outcome.fault, batches)
+        given.append(update(t, rate, batches))
+        if len(given) > t.lag:
+            settle(t, given, metrics, non_finite)
 
 
-def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Outcome:
+def settle(t: Training, given: deque[Update], metrics: Metrics, non_finite: NonFinite) -> None:
+    """Read the values of the oldest update of `given`, and add them to the metrics or respond to their fault."""
+    progress, update = t.progress, given.popleft()
+    outcome = update.outcome()
+    if outcome.fault is None:
+        progress.skipped = 0
+        metrics.add(t, update, outcome)
+    else:
+        non_finite.respond(t, update, outcome.fault)
+    if t.progress is not progress:  # the run went back to a checkpoint, and makes the others again
+        given.clear()
+
+
+def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Update:
     """Make the update of this step, unless its loss or gradient is not finite.
+
+    With `t.lag`, nothing in here waits for the device: it decides by itself whether weights and moments change.
 
     Args:
         rate: the learning rate.
@@ -151,14 +168,16 @@ def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Ou
         t.wrapped_loss, t.wrapped_optimizer, max_norm=train.clip or math.inf, error_if_nonfinite=False
     )
     assert norm is not None
-    total = fabric.all_reduce(sums, reduce_op="sum")
-    assert isinstance(total, Tensor)
-    loss, likelihood = total.tolist()
-    outcome = Outcome(loss, likelihood, float(full_tensor(norm)))  # the same in every process
-    if outcome.fault is None:
+    if fabric.world_size > 1:
+        torch.distributed.all_reduce(sums)  # that of Fabric waits for all processes
+    values = torch.cat([sums, full_tensor(norm).double().view(1)])  # the same in every process
+    update = Update(t.progress.step, t.progress.cursor, rate, batches, *on_host(values))
+    if t.lag:
+        t.optimizer.found_inf = 1 - values.isfinite().all().float()  # type: ignore[attr-defined]
+    if t.lag or update.outcome().fault is None:
         t.wrapped_optimizer.step()
     t.wrapped_optimizer.zero_grad(set_to_none=True)
-    return outcome
+    return update
 
 
 def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinite) -> None:

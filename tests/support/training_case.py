@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
+from posnmt.base.progress import Display
 from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import stop
+from posnmt.training import train as scroll
 
 
 def losses(folder, kind="train", name="loss"):
@@ -38,6 +41,37 @@ def outcome(run: Path) -> dict[str, object]:
         "checkpoints": [place.name.split("-")[1] for place in checkpoints_in(run / "checkpoints")],
         "left": [path.name for path in run.rglob("*.partial")],
     }
+
+
+def break_updates(monkeypatch, where, value=math.nan, only_above=0.0):
+    """Updates whose number is in `where` have a gradient or a loss of `value`, if their rate is above `only_above`."""
+    original = scroll.update
+
+    def broken(t, rate, batches):
+        step = t.progress.step
+        if step in where and rate > only_above:
+            add = t.gradients.add
+
+            def with_fault(*operands):
+                sums = add(*operands)
+                if where[step] == "loss":
+                    return sums * value
+                t.model.output.weight.grad[0, 0] = value
+                return sums
+
+            t.gradients.add = with_fault
+        outcome = original(t, rate, batches)
+        t.gradients.__dict__.pop("add", None)
+        return outcome
+
+    monkeypatch.setattr(scroll, "update", broken)
+
+
+def say(messages):
+    """A display that notes what is said."""
+    display = Display(quiet=True)
+    display.say = messages.append
+    return display
 
 
 class StopAt:

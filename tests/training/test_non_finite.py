@@ -14,16 +14,15 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
-from posnmt.base.progress import Display
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
-from posnmt.training import evaluate, stop
+from posnmt.training import build, evaluate, stop
 from posnmt.training import train as scroll
 from posnmt.training.checkpoint import Checkpoints
 from posnmt.training.non_finite import HALVINGS, SKIPS
 from posnmt.training.train import train
 from tests.support import corpus
-from tests.support.training_case import StopAt, assert_same, losses, weights
+from tests.support.training_case import StopAt, assert_same, break_updates, losses, say, weights
 
 
 @pytest.fixture(scope="module")
@@ -32,34 +31,10 @@ def path(tmp_path_factory):
     return corpus.make(tmp_path_factory.mktemp("corpus"), pairs=60, train=settings)
 
 
-def break_updates(monkeypatch, where, value=math.nan, only_above=0.0):
-    """Updates whose number is in `where` have a gradient or a loss of `value`, if their rate is above `only_above`."""
-    original = scroll.update
-
-    def broken(t, rate, batches):
-        step = t.progress.step
-        if step in where and rate > only_above:
-            add = t.gradients.add
-
-            def with_fault(*operands):
-                sums = add(*operands)
-                if where[step] == "loss":
-                    return sums * value
-                t.model.output.weight.grad[0, 0] = value
-                return sums
-
-            t.gradients.add = with_fault
-        outcome = original(t, rate, batches)
-        t.gradients.__dict__.pop("add", None)
-        return outcome
-
-    monkeypatch.setattr(scroll, "update", broken)
-
-
-def say(messages):
-    display = Display(quiet=True)
-    display.say = messages.append
-    return display
+@pytest.fixture(autouse=True, params=["process", "device"])
+def decided_by(request, monkeypatch):
+    """Who decides whether an update is made; the device does where values are read an update later."""
+    monkeypatch.setattr(build, "is_ahead", lambda device: request.param == "device")
 
 
 def all_are_finite(run):
