@@ -38,7 +38,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     dropped = min(round(probability * _STEPS), _STEPS - 1)
     if dropped == 0:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # which draws numbers of its own
         return functional.dropout(x, probability)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator())
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform over -32768 .. 32767

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -94,6 +94,13 @@ class Span:
     lengths: Tensor | None = None
     width: int | None = None
     origin: int = 0
+
+    def in_graph(self) -> Span:
+        """These tokens for one layer: under torch.compile a copy that shares nothing with other layers.
+
+        What a layer finds or leaves in a span would else be part of its graph, and the first layer a graph of its own.
+        """
+        return replace(self) if torch.compiler.is_compiling() else self
 
     @property
     def end(self) -> int:

@@ -138,7 +138,9 @@ class CrossAttention(nn.Module):
     ) -> Attention:
         """The operands of the kernel, from the arguments of `forward`."""
         keys, values = memory
-        q = self.query(x).reshape(len(keys), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # [S,H,N/S x T,D]
+        q = (
+            self.query(x).reshape(len(keys), -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+        )  # [S,H,N/S x T,D]
         q, dropout = q * q.shape[-1] ** -0.5, self.dropout if self.training else 0.0
         if span is None:
             unplaced = Span(0, q.shape[-2], q.device, None, keys.shape[-2])

@@ -99,6 +99,14 @@ class TranslationModel(nn.Module):
             bias = functional.embedding(tokens, output.bias[:, None])  # [N,c,1]
             return torch.baddbmm(bias, weight, hidden[..., None].to(weight.dtype)).squeeze(-1)
 
+    def compile_training(self, backend: str = "inductor") -> bool:
+        """Let torch.compile translate parts of the model for training; False if it has none for that.
+
+        Args:
+            backend: of torch.compile.
+        """
+        return False
+
     def interpolate(self, factor: float) -> bool:
         """Divide every position by `factor` from now on; False if no part of the model supports it."""
         return False

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Activation, Model, Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
+from posnmt.model.kernels import shaw
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt_position.dropout import Dropout
@@ -88,12 +92,35 @@ class Residual:
 
 
 class ResidualLayer(nn.Module):
-    """Base class of encoder and decoder layers: how sub-layers read from the residual stream and add to it."""
+    """Base class of encoder and decoder layers: how sub-layers read from the residual stream and add to it.
+
+    Attributes:
+        compiled: `forward` as compiled for training, a function of the layer and its arguments; None: it is not.
+    """
+
+    compiled: Callable[..., Tensor] | None = None
 
     def __init__(self, residual: Residual) -> None:
         super().__init__()
         self.dropout = Dropout(residual.dropout)
         self.pre, self.alpha = residual.norm == "pre", residual.alpha if residual.norm == "deep" else None
+
+    def compile_training(self, backend: str = "inductor") -> None:
+        """Let torch.compile translate `forward`, for any number of rows and tokens; inference stays as it is.
+
+        Equal layers of a stack are compiled once. Decoding has many more shapes and states, each a graph of its own.
+
+        Args:
+            backend: of torch.compile.
+        """
+        self.compiled = _compiled(type(self).forward, backend)
+
+    def __call__(self, *given: Any, **named: Any) -> Tensor:
+        """`forward`; the compiled one has no hooks of modules."""
+        if self.compiled is not None and self.training:
+            return self.compiled(self, *given, **named)
+        output: Tensor = super().__call__(*given, **named)
+        return output
 
     def read(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
         """The input of the sub-layer with this normalisation, from the residual stream x [B,T,d]."""
@@ -117,6 +144,7 @@ class EncoderLayer(ResidualLayer):
 
     def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
         """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
+        span = span.in_graph()
         before = self.read(x, self.attention_norm)
         h = self.add(x, self.attention(before, view, span, mask), self.attention_norm)
         refined = view.refine(before, self.read(h, self.feed_forward_norm), span)
@@ -139,13 +167,14 @@ class DecoderLayer(ResidualLayer):
         x: Tensor,
         view: LayerPositions,
         span: Span,
-        cache: LayerCache,
+        cache: LayerCache | None,
         memory: tuple[Tensor, Tensor],
         memory_mask: Tensor | None,
         cross_view: LayerPositions,
         cross_span: CrossSpan | None,
     ) -> Tensor:
         """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention does not see it."""
+        span, cross_span = span.in_graph(), None if cross_span is None else cross_span.in_graph()
         before = self.read(x, self.attention_norm)
         h = self.add(x, self.attention(before, view, span, None, cache), self.attention_norm)
         refined = view.refine(before, self.read(h, self.cross_norm), span)
@@ -167,3 +196,11 @@ class DecoderLayer(ResidualLayer):
     ) -> Tensor:
         """The residual stream after attention to the source, from the stream h and the queries' input [N,T,d]."""
         return self.add(h, self.cross(refined, memory, memory_mask, view, span), self.cross_norm)
+
+
+@cache
+def _compiled(forward: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
+    """A `forward` as torch.compile translates it: one for all layers of a class, so that they share its graphs."""
+    torch.compiler.assume_constant_result(shaw.compiles)
+    compiled: Callable[..., Tensor] = torch.compile(forward, backend=backend, dynamic=True)
+    return compiled

@@ -49,14 +49,14 @@ class DecoderState:
     Attributes:
         memory: for each layer the projected encoder output, keys and values [S,H,J,D]; one for all hypotheses.
         memory_mask: [S,1,1,J] bool, True at real source tokens, or None when no row is padded.
-        caches: self-attention keys and values, one a layer.
+        caches: self-attention keys and values, one a layer; None: nothing is kept, for a target that is read at once.
         carry: the carry of each position scheme.
         length: target tokens consumed.
     """
 
     memory: list[tuple[Tensor, Tensor]]
     memory_mask: Tensor | None
-    caches: list[LayerCache]
+    caches: list[LayerCache | None]
     carry: list[Carry] = field(default_factory=list)
     length: int = 0
 
@@ -70,7 +70,7 @@ class DecoderState:
 
         The rows of a sentence are adjacent, the same number for each sentence.
         """
-        for cache in self.caches:
+        for cache in filter(None, self.caches):
             cache.select(rows)
         self.carry = [select_rows(carry, rows) for carry in self.carry]
         if sentences is not None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from posnmt.config.schema import Model
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
-from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, ResidualLayer
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
@@ -142,6 +142,19 @@ class Transformer(OrderedTranslator):
         encoded: Tensor = self.encoder_norm(x)
         return encoded
 
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """See `TranslationModel`; a target that is read at once needs no caches."""
+        state = self.start(self.encode(source, lengths), lengths)
+        state.caches = [None] * len(state.caches)
+        return self.advance(target, state)
+
+    def compile_training(self, backend: str = "inductor") -> bool:
+        """Let torch.compile translate each layer for training: see `ResidualLayer`."""
+        for layer in self.modules():
+            if isinstance(layer, ResidualLayer):
+                layer.compile_training(backend)
+        return True
+
     def learn_lengths(self, source: int, target: int) -> None:
         """See `TranslationModel`."""
         if self.cross.schemes:
@@ -150,7 +163,7 @@ class Transformer(OrderedTranslator):
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
         memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
-        caches = [LayerCache() for _ in self.decoder]
+        caches: list[LayerCache | None] = [LayerCache() for _ in self.decoder]
         if lengths is not None:
             lengths = lengths + self.config.source_begin
         mask = padding_mask(self.read(encoded, lengths), encoded.shape[1])

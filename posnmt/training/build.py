@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch.optim import Optimizer
 
+from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Model, Train
 from posnmt.data.batch import BatchPlan, Pair
@@ -143,15 +144,20 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     """A training with a new model, on the device of this process. Without a display nothing is shown.
 
     Raises:
-        UserError: `train.freeze` names no part of the model, or all of it.
+        UserError: `train.freeze` names no part of the model, or all of it; `train.compile` with a model without layers
+            that are compiled.
     """
     train = config.train
     torch.manual_seed(train.seed)
     model = _new_model(config.model, store, fabric)
     freeze(model, train.freeze)
     loss = TrainingLoss(model, train.label_smoothing)
-    if train.compile:
-        loss.compile(dynamic=True)
+    if train.compile and not model.compile_training():
+        raise UserError(
+            f"{config.model.architecture} has no layers that torch.compile translates",
+            "train.compile",
+            "set it to false",
+        )
     wrapped_loss = fabric.setup_module(loss)
     optimizer = make_optimizer(model, train)  # after `setup_module`, which may replace parameters by slices
     wrapped_optimizer: Any = fabric.setup_optimizers(optimizer)

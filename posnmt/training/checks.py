@@ -103,18 +103,16 @@ def refuse_too_long(t: Training) -> None:
     model.train(was_training)
 
 
-def try_largest_batch(t: Training) -> LargestBatch | None:
-    """Compute the gradient of the largest batch, and discard it; not with `train.compile`, which takes minutes.
+def try_largest_batch(t: Training) -> LargestBatch:
+    """Compute the gradient of the largest batch, and discard it.
 
     Returns:
-        The size of the batch and its memory; None if it was not tried.
+        The size of the batch and its memory.
 
     Raises:
         UserError: it does not fit into memory.
     """
     train = t.config.train
-    if train.compile:
-        return None
     numbers, tokens = largest_batch(t.plan, t.progress.cursor.epoch)
     try:
         peak = peak_memory(t.fabric.device, lambda: t.rehearse(numbers))
@@ -190,6 +188,4 @@ def check_all(config: Config, store: Store, display: Display) -> None:
         tried = try_largest_batch(t)
     finally:
         t.close()
-    display.say(
-        "the largest batch was not tried: train.compile" if tried is None else f"the largest batch fits: {tried}"
-    )
+    display.say(f"the largest batch fits: {tried}")

@@ -30,7 +30,7 @@ from posnmt.translate.several import sentences_per_line
 from posnmt_position.processor import multiplies_bf16, processor
 
 
-def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch | None, about: Mapping[str, Any]) -> Run:
+def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch, about: Mapping[str, Any]) -> Run:
     """The run of a training: the first process creates or updates its folder, and describes the training.
 
     Args:
@@ -43,7 +43,7 @@ def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch | None,
     elif t.fabric.is_global_zero:
         config, store = t.config, t.store
         extended = config.train.init is not None and config.subword.pieces == "extended"
-        record = {**_first_record(t), "largest_batch": largest and asdict(largest)}
+        record = {**_first_record(t), "largest_batch": asdict(largest)}
         record["computed_with"] = [{"step": 0, **computed_with(t.fabric)}]
         before = text_folder(config) if extended else None
         Run.create(out, config, store.text, {**record, **about}, before, store.target_counts())
@@ -53,14 +53,13 @@ def recorded(t: Training, out: Path, resume: bool, largest: LargestBatch | None,
     return run
 
 
-def _introduce(t: Training, out: Path, resume: bool, largest: LargestBatch | None, about: Mapping[str, Any]) -> None:
+def _introduce(t: Training, out: Path, resume: bool, largest: LargestBatch, about: Mapping[str, Any]) -> None:
     """Print the plan of a new training, or where a resumed one goes on."""
     say, detail, device = t.display.say, t.display.detail, t.fabric.device
     if t.config.train.precision == "bf16" and device.type == "cpu" and not multiplies_bf16():
         say("warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster")
     detail(f"{_parameters(t):,} parameters, {t.fabric._precision.precision} on {device}")
-    if largest is not None:
-        detail(f"the largest batch fits: {largest}")
+    detail(f"the largest batch fits: {largest}")
     if resume:
         if ended := why_ended(t.config.train, t.progress):
             say(f"nothing is left to train: the run has reached its limit, {ended}; a higher one goes on with it")

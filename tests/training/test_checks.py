@@ -20,12 +20,12 @@ from posnmt.run.run import Run
 from posnmt.training import train as scroll
 from posnmt.training.build import Training, batch_plan, build, training_pairs
 from posnmt.training.checks import (
+    LargestBatch,
     check_all,
     check_bleu,
     largest_batch,
     moments_to_come,
     refuse_too_long,
-    try_largest_batch,
 )
 from posnmt.training.device import make_fabric
 from posnmt.training.speed import measure
@@ -118,11 +118,6 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
     assert "lower train.batch (now 250 tokens)" in fault
 
 
-def test_nothing_is_compiled_to_try_a_batch(path):
-    # with nothing but settings, a batch cannot be tried
-    assert try_largest_batch(SimpleNamespace(config=load(path, ["train.compile=true"]))) is None
-
-
 def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
     def rehearse(self, numbers):
         raise RuntimeError("shapes differ")
@@ -136,7 +131,7 @@ def test_trying_a_batch_changes_nothing(path, tmp_path, monkeypatch):
     """The losses are those of a run that tried none; the gradient that is tried is that of an update."""
     config = load(path)
     tried = train(config, tmp_path / "tried")
-    monkeypatch.setattr(scroll, "try_largest_batch", lambda t: None)
+    monkeypatch.setattr(scroll, "try_largest_batch", lambda t: LargestBatch(1, 2, None))
     alone = train(config, tmp_path / "alone")
     assert_same(weights(tried.folder), weights(alone.folder))
 

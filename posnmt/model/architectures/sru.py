@@ -63,6 +63,10 @@ class RecurrentTransformer(Transformer):
             faults.append((("feed_forward",), what))
         return faults
 
+    def compile_training(self, backend: str = "inductor") -> bool:
+        """False: torch.compile unrolls the steps of a recurrence, so each length would be a graph of its own."""
+        return False
+
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """A recurrent layer, forward in the decoder."""
         both_ways = self.Settings(**config.options).bidirectional and not causal

@@ -11,7 +11,8 @@ Shapes: B rows, T tokens, H heads, D width of a head, R = 2k+1 distances. Intern
 from __future__ import annotations
 
 import importlib.util
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -22,10 +23,7 @@ WIDEST = 128
 
 
 def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
-    """Whether `shaw_attention` supports these arguments: on a GPU that Triton supports, in a type that it multiplies.
-
-    Not under torch.compile, which compiles the plain form.
-    """
+    """Whether `shaw_attention` serves these arguments: on a GPU that Triton supports, in a type that it multiplies."""
     return (
         q.is_cuda
         and q.shape == k.shape == v.shape
@@ -33,9 +31,13 @@ def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
         and q.dtype in (torch.bfloat16, torch.float16, torch.float32)
         and q.dtype == k.dtype == v.dtype
         and (mask is None or mask.shape[1:] == (1, 1, k.shape[-2]))
-        and not torch.compiler.is_compiling()
-        and _compiles(q.device)
+        and compiles(q.device)
     )
+
+
+def compiles(device: torch.device) -> bool:
+    """What `_compiles` found; torch.compile is told that this is a constant (`posnmt.model.layers`)."""
+    return _compiles(device)
 
 
 @cache
@@ -82,62 +84,161 @@ def shaw_attention(
     key_term = None if keys is None else read @ keys.to(q.dtype).transpose(0, 1)  # [B,T,H,R]
     if mask is not None:
         mask = mask.reshape(mask.shape[0], -1).expand(q.shape[0], -1).to(torch.uint8).contiguous()
-    seed = torch.randint(2**62, (1,), device=q.device) if dropout else None
-    reach = len(table) // 2
-    attended, by_distance = _Attention.apply(q, k, v, key_term, mask, seed, reach, causal, dropout, values is not None)
+    # an operator of PyTorch costs tens of microseconds for each call; a graph needs one, and calls it without Python
+    attention: Any = _operator if torch.compiler.is_compiling() else _Attention.apply
+    attended, by_distance, *_ = attention(
+        q, k, v, key_term, mask, len(table) // 2, causal, float(dropout), values is not None
+    )
     if values is not None:
         attended = attended + by_distance @ values.to(q.dtype)
     return attended.transpose(1, 2)
 
 
-class _Attention(torch.autograd.Function):
-    """Attended values [B,T,H,D], and on request the attention weights summed by clipped distance [B,T,H,R].
+def _forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_term: Tensor | None,
+    mask: Tensor | None,
+    reach: int,
+    causal: bool,
+    dropout: float,
+    weighs: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Attended values [B,T,H,D], and with `weighs` the attention weights summed by clipped distance [B,T,H,R].
 
-    The backward pass recomputes the weights from the normaliser, and the dropout from its seed.
+    Returns:
+        Both; the logarithm of each query's normaliser [B,T,H]; the seed of the dropout. What was not asked for is
+        empty.
     """
+    from posnmt.model.kernels import shaw_triton
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_term: Tensor | None,
-        mask: Tensor | None,
-        seed: Tensor | None,
-        reach: int,
-        causal: bool,
-        dropout: float,
-        weighs: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        from posnmt.model.kernels import shaw_triton
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    attended, by_distance, normaliser, seed = _outputs(q, k, v, key_term, mask, reach, causal, dropout, weighs)
+    # the kernel does not write distances beyond the sentence, or to the right in a causal stack
+    by_distance.zero_()
+    if dropout:
+        seed.random_(2**62)
+    shaw_triton.Launch(q, reach, causal, dropout)(
+        shaw_triton.forward,
+        *(q, k, v, key_term, mask, seed if dropout else None),
+        *(attended, by_distance if weighs else None, normaliser),
+    )
+    return attended, by_distance, normaliser, seed
 
-        attended = torch.empty_like(q)
-        # zeros: the kernel does not write distances beyond the sentence, or to the right in a causal stack
-        by_distance = q.new_zeros(*q.shape[:-1], 2 * reach + 1) if weighs else None
-        normaliser = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
-        launch = shaw_triton.Launch(q, reach, causal, dropout)
-        launch(shaw_triton.forward, q, k, v, key_term, mask, seed, attended, by_distance, normaliser)
-        ctx.save_for_backward(q, k, v, key_term, mask, seed, normaliser, attended, by_distance)
-        ctx.launch = launch
-        return attended, by_distance
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from posnmt.model.kernels import shaw_triton
+def _outputs(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_term: Tensor | None,
+    mask: Tensor | None,
+    reach: int,
+    causal: bool,
+    dropout: float,
+    weighs: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The tensors that `_forward` returns, not yet computed."""
+    return (
+        q.new_empty(q.shape),
+        q.new_empty(*q.shape[:-1], 2 * reach + 1 if weighs else 0),
+        q.new_empty(q.shape[:-1], dtype=torch.float32),
+        q.new_empty(1 if dropout else 0, dtype=torch.int64),
+    )
 
-        *inputs, attended, by_distance = ctx.saved_tensors
-        q, k, v, key_term = inputs[:4]
-        grad = grads[0].contiguous()
-        # the softmax term of each query's gradients, sum_j a_ij (dL/da_ij), without a pass over the keys
-        delta = (grad.float() * attended.float()).sum(-1)
-        grad_by_distance = None
-        if by_distance is not None:
-            grad_by_distance = grads[1].contiguous()
-            delta += (grad_by_distance.float() * by_distance.float()).sum(-1)
-        grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q, k, v))
-        grad_key_term = None if key_term is None else torch.zeros_like(key_term)
-        arguments = (*inputs, grad, grad_by_distance, delta)
-        ctx.launch(shaw_triton.backward_queries, *arguments, grad_q, grad_key_term)
-        ctx.launch(shaw_triton.backward_keys, *arguments, grad_k, grad_v)
-        return grad_q, grad_k, grad_v, grad_key_term, *[None] * 6
+
+def _backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_term: Tensor | None,
+    mask: Tensor | None,
+    seed: Tensor,
+    normaliser: Tensor,
+    grad: Tensor,
+    grad_by_distance: Tensor,
+    delta: Tensor,
+    reach: int,
+    causal: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v and of the key term, which is empty if there is none.
+
+    Args:
+        grad, grad_by_distance: of the first two results of `_forward`.
+        delta: [B,T,H] the softmax term of each query's gradients, `sum_j a_ij (dL/da_ij)`.
+    """
+    from posnmt.model.kernels import shaw_triton
+
+    q, k, v, grad, grad_by_distance, delta = (x.contiguous() for x in (q, k, v, grad, grad_by_distance, delta))
+    grad_q, grad_k, grad_v, grad_key_term = _gradients_of(q, k, v, key_term)
+    launch = shaw_triton.Launch(q, reach, causal, dropout)
+    arguments = (
+        *(q, k, v, key_term, mask, seed if dropout else None),
+        *(normaliser, grad, grad_by_distance if grad_by_distance.shape[-1] else None, delta),
+    )
+    launch(shaw_triton.backward_queries, *arguments, grad_q, None if key_term is None else grad_key_term.zero_())
+    launch(shaw_triton.backward_keys, *arguments, grad_k, grad_v)
+    return grad_q, grad_k, grad_v, grad_key_term
+
+
+def _gradients_of(
+    q: Tensor, k: Tensor, v: Tensor, key_term: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The tensors that `_backward` returns, not yet computed."""
+    of_term = q.new_empty(0) if key_term is None else key_term.new_empty(key_term.shape)
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), of_term
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """Save what the backward pass reads."""
+    *tensors, reach, causal, dropout, _ = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.rest = reach, causal, dropout
+    ctx.mark_non_differentiable(*output[2:])
+
+
+def _gradients(backward: Callable[..., tuple[Tensor, ...]], ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients of the arguments of `_forward`.
+
+    The backward pass recomputes the weights from the normaliser, and the dropout from its seed. The softmax term needs
+    no pass over the keys.
+    """
+    q, k, v, key_term, mask, attended, by_distance, normaliser, seed = ctx.saved_tensors
+    delta = (grads[0].float() * attended.float()).sum(-1)
+    if by_distance.shape[-1]:
+        delta = delta + (grads[1].float() * by_distance.float()).sum(-1)
+    *of_words, of_term = backward(
+        q, k, v, key_term, mask, seed, normaliser, grads[0].contiguous(), grads[1].contiguous(), delta, *ctx.rest
+    )
+    return *of_words, None if key_term is None else of_term, *[None] * 5
+
+
+class _Attention(torch.autograd.Function):
+    """`_forward` with gradients."""
+
+    forward = staticmethod(_forward)
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(partial(_gradients, _backward))
+
+
+_NAMES = "Tensor q, Tensor k, Tensor v, Tensor? key_term, Tensor? mask"
+_FOUR = "(Tensor, Tensor, Tensor, Tensor)"
+# the same as an operator, which torch.compile calls without looking into it
+_operator = torch.library.custom_op(
+    "posnmt::shaw",
+    _forward,
+    mutates_args=(),
+    schema=f"({_NAMES}, int reach, bool causal, float dropout, bool weighs) -> {_FOUR}",
+    tags=[torch.Tag.nondeterministic_seeded],
+)
+_backward_operator = torch.library.custom_op(
+    "posnmt::shaw_backward",
+    _backward,
+    mutates_args=(),
+    schema=f"({_NAMES}, Tensor seed, Tensor normaliser, Tensor grad, Tensor grad_by_distance, Tensor delta,"
+    f" int reach, bool causal, float dropout) -> {_FOUR}",
+)
+_operator.register_fake(_outputs)
+_backward_operator.register_fake(_gradients_of)
+_operator.register_autograd(partial(_gradients, _backward_operator), setup_context=_keep)
