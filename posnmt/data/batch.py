@@ -1,6 +1,6 @@
 """Batches by tokens or by sentences, of similar lengths or drawn, in a seeded order with an exact cursor.
 
-Shapes: B rows, J source tokens, T target tokens (both padded to the longest row).
+Shapes: B rows, J source tokens, T target tokens (both padded to the longest row), n real target tokens.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Batch:
         source_lengths: [B] real tokens, eos included.
         target_in: [B,T] bos, then the target.
         target_out: [B,T] the target, then eos; pad elsewhere.
+        real: [n] the places of real target tokens in a flattened [B,T], ascending.
         tokens: number of real target tokens, eos included, over which the loss is summed.
     """
 
@@ -47,12 +48,13 @@ class Batch:
     source_lengths: Tensor
     target_in: Tensor
     target_out: Tensor
+    real: Tensor
     tokens: int
 
     @property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The inputs of a model and its loss: source, source_lengths, target_in, target_out."""
-        return self.source, self.source_lengths, self.target_in, self.target_out
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The inputs of a model and its loss: source, source_lengths, target_in, target_out, real."""
+        return self.source, self.source_lengths, self.target_in, self.target_out, self.real
 
     def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
         """The batch on another device.
@@ -194,7 +196,15 @@ def collate(pairs: Sequence[Pair]) -> Batch:
     sources, source_lengths = pad([source for source, _ in pairs], after=EOS)
     target_in, target_lengths = pad([target for _, target in pairs], before=BOS)
     target_out, _ = pad([target for _, target in pairs], after=EOS)
-    return Batch(sources, source_lengths, target_in, target_out, int(target_lengths.sum()))
+    return Batch(sources, source_lengths, target_in, target_out, real_places(target_out), int(target_lengths.sum()))
+
+
+def real_places(target: Tensor) -> Tensor:
+    """The places [n] of the tokens of a target [B,T] that are not padding, in the flattened target, ascending.
+
+    On a GPU the program waits for their number: take those of a `Batch`, which are found before it is moved there.
+    """
+    return (target != PAD).flatten().nonzero()[:, 0]
 
 
 def pad(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posnmt.data.subword import PAD
+from posnmt.data.batch import real_places
 from posnmt.model.base import TranslationModel
 from posnmt_position.linear import ROWS as ROUNDED
 from posnmt_position.linear import rounded
@@ -36,17 +36,23 @@ class TrainingLoss(nn.Module):
         self.model, self.smoothing = model, smoothing
 
     def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, target_out: Tensor
+        self,
+        source: Tensor,
+        source_lengths: Tensor,
+        target_in: Tensor,
+        target_out: Tensor,
+        real: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The smoothed loss and the negative log-likelihood, in nats, each summed over the real target tokens.
 
         Args:
             source, source_lengths, target_in, target_out: [B,J], [B], [B,T], [B,T]: see `Batch`.
+            real: [n], likewise; None: they are found in `target_out`.
         """
-        hidden = self.model(source, source_lengths, target_in)
-        real = target_out != PAD
-        output = self.model.output
-        return cross_entropy(hidden[real], output.weight, output.bias, target_out[real], self.smoothing)
+        hidden = self.model(source, source_lengths, target_in).flatten(0, 1)
+        real = real_places(target_out) if real is None else real
+        output, targets = self.model.output, target_out.flatten().index_select(0, real)
+        return cross_entropy(hidden.index_select(0, real), output.weight, output.bias, targets, self.smoothing)
 
 
 def cross_entropy(
@@ -63,8 +69,13 @@ def cross_entropy(
     Returns:
         (smoothed loss with gradients, negative log-likelihood without), scalars.
     """
-    loss, likelihood = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    loss, likelihood = _apply(hidden, weight, bias, targets, smoothing)
     return loss, likelihood
+
+
+@torch.compiler.disable  # it would be compiled again for each number of tokens
+def _apply(*arguments: Any) -> Any:
+    return _ProjectedCrossEntropy.apply(*arguments)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

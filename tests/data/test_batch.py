@@ -233,6 +233,7 @@ def test_what_a_batch_holds():
     assert batch.source_lengths.tolist() == [3, 2]
     assert batch.target_in.tolist() == [[BOS, 7, PAD, PAD], [BOS, 9, 10, 11]]
     assert batch.target_out.tolist() == [[7, EOS, PAD, PAD], [9, 10, 11, EOS]]
+    assert batch.real.tolist() == [0, 1, 4, 5, 6, 7]
     moved = batch.to(torch.device("meta"))
     assert moved.tokens == batch.tokens
     assert {tensor.device.type for tensor in moved.tensors} == {"meta"}
