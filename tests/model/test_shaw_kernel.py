@@ -183,6 +183,7 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
     _, (q, k, v) = heads(1, 9, 16)
     view = RelativeKeysAndValues(3, 16, trained=True).to(DEVICE)
     calls = []
+    monkeypatch.setenv("POSNMT_KERNELS", "always")
     monkeypatch.setattr(shaw, "serves", lambda *_: True)
     monkeypatch.setattr(shaw, "shaw_attention", lambda *given: calls.append(given) or given[2])
 

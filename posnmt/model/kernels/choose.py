@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from posnmt.model.kernels import shaw
+from posnmt.model.kernels import shaw, shaw_trial
 from posnmt.model.kernels.block_weights import BLOCK
 from posnmt.model.kernels.blocks import attend_in_blocks
 from posnmt.model.kernels.operands import Attention
@@ -36,7 +36,7 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
     q, k, v, view, span, mask, _, dropout, _ = attention
     if not attention.is_cross and _is_long(q, k, view, dropout):
         return attend_in_blocks
-    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and attention.distance_vectors is not None:
+    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and shaw_trial.trusts(attention):
         return _by_distance_vectors
     return plain if view.adds_values or _is_plain(q, k, dropout) else fused
 
