@@ -231,11 +231,21 @@ def key_of_triton() -> str:
     return str(triton_key())
 
 
+def begin(order: list[tuple[str, str]]) -> None:
+    """Let a process compile as others do: the key of a kernel depends on the kernels that Triton has read before it."""
+    os.nice(15)
+    for module, name in order:
+        _ = getattr(import_module(module), name).cache_key
+
+
 def compile_all(noted: list[Noted], processes: int, end: float) -> int:
     """Compile kernels in the order in which they were noted, and begin none after a time; how many were compiled."""
     done = 0
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=os.nice, initargs=(15,)) as pool:
+    context, order = (
+        multiprocessing.get_context("spawn"),
+        list(dict.fromkeys((each.module, each.name) for each in noted)),
+    )
+    with ProcessPoolExecutor(processes, context, initializer=begin, initargs=(order,)) as pool:
         futures = [pool.submit(compiled, each, end) for each in noted]
         for future in as_completed(futures):
             name, seconds = future.result()

@@ -249,7 +249,7 @@ def loss_of(name: str) -> AbstractContextManager[object]:
     """A block with the old loss, or with the one that a training takes."""
     if name.split("/")[1] == "new":
         return nullcontext()
-    return patch("posnmt.training.loss.serves", lambda *_: False)
+    return patch("posnmt.training.loss_fused.serves", lambda *_: False)
 
 
 def products(model: Any, split: Any, numbers: NDArray[np.int64], padded: bool) -> int:
