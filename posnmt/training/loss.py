@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from posnmt.data.batch import real_places
 from posnmt.model.base import TranslationModel
+from posnmt.training import loss_fused
 from posnmt_position.linear import ROWS as ROUNDED
 from posnmt_position.linear import rounded
 
@@ -89,44 +90,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        even = smoothing / weight.shape[0]
-        wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        narrow = _compute_dtype(hidden)
-        w, b = weight.to(narrow), bias.to(wide)
+        dtype = _compute_dtype(hidden)
+        fused = loss_fused.serves(hidden, weight, dtype)
+        compute = loss_fused.projected_cross_entropy if fused else projected_cross_entropy
         needs_gradients = any(ctx.needs_input_grad[:3])
-        rows = ROWS if hidden.device.type == "cpu" else CHUNK
-        loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
-        states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)
-        loss -= (states * from_even).sum() + even * len(hidden) * b.sum()  # e/V times the sum of all logits
-        if needs_gradients:
-            d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
-            d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
-        chunks = max(1, round(len(hidden) / CHUNK))
-        chunk = -(-len(hidden) // chunks)  # of equal size: a short last chunk would be inefficient
-        buffer = _buffer((chunk + ROUNDED) * len(w), w).view(-1, len(w))
-        scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
-        for start in range(0, len(hidden), max(1, chunk)):
-            y_of, h = targets[start : start + chunk, None], rounded(hidden[start : start + chunk], narrow)
-            logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come; 0 beyond the tokens
-            for part, y in zip(logits[: len(y_of)].split(rows), y_of.split(rows), strict=True):
-                score = scores[: len(part)].copy_(part).add_(b)
-                right = score.gather(-1, y)
-                probability = torch.softmax(score, -1, out=probabilities[: len(part)])
-                log_normaliser = score.amax(-1, keepdim=True) - probability.amax(-1, keepdim=True).log()
-                nll = (log_normaliser - right).sum()
-                likelihood += nll
-                loss += (1 - smoothing) * nll + smoothing * log_normaliser.sum()
-                if needs_gradients:  # the gradients overwrite the logits
-                    slope = probability.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
-                    d_bias += slope.sum(0)
-                    part.copy_(slope)
-            if needs_gradients:
-                d_hidden[start : start + chunk] = (logits @ w)[: len(y_of)] - from_even
-                product = logits.t() @ h
-                for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
-                    place += term  # by rows, which avoids a wide copy of a narrow product
-        if needs_gradients:
-            ctx.gradients = d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype)
+        loss, likelihood, ctx.gradients = compute(hidden, weight, bias, targets, smoothing, dtype, needs_gradients)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
@@ -135,6 +103,55 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden, d_weight, d_bias = (gradient.mul_(upstream[0]) for gradient in ctx.gradients)
         del ctx.gradients  # they were scaled in place and cannot be used again
         return d_hidden, d_weight, d_bias, None, None
+
+
+def projected_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    dtype: torch.dtype,
+    needs_gradients: bool,
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
+    """`loss_fused.projected_cross_entropy` by operations of PyTorch, for a CPU and for every type."""
+    even = smoothing / weight.shape[0]
+    wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    w, b = weight.to(dtype), bias.to(wide)
+    rows = ROWS if hidden.device.type == "cpu" else CHUNK
+    loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
+    states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)
+    loss -= (states * from_even).sum() + even * len(hidden) * b.sum()  # e/V times the sum of all logits
+    if needs_gradients:
+        d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
+        d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
+    chunks = max(1, round(len(hidden) / CHUNK))
+    chunk = -(-len(hidden) // chunks)  # of equal size: a short last chunk would be inefficient
+    buffer = _buffer((chunk + ROUNDED) * len(w), w).view(-1, len(w))
+    scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
+    for start in range(0, len(hidden), max(1, chunk)):
+        y_of, h = targets[start : start + chunk, None], rounded(hidden[start : start + chunk], dtype)
+        logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come; 0 beyond the tokens
+        for part, y in zip(logits[: len(y_of)].split(rows), y_of.split(rows), strict=True):
+            score = scores[: len(part)].copy_(part).add_(b)
+            right = score.gather(-1, y)
+            probability = torch.softmax(score, -1, out=probabilities[: len(part)])
+            log_normaliser = score.amax(-1, keepdim=True) - probability.amax(-1, keepdim=True).log()
+            nll = (log_normaliser - right).sum()
+            likelihood += nll
+            loss += (1 - smoothing) * nll + smoothing * log_normaliser.sum()
+            if needs_gradients:  # the gradients overwrite the logits
+                slope = probability.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
+                d_bias += slope.sum(0)
+                part.copy_(slope)
+        if needs_gradients:
+            d_hidden[start : start + chunk] = (logits @ w)[: len(y_of)] - from_even
+            product = logits.t() @ h
+            for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
+                place += term  # by rows, which avoids a wide copy of a narrow product
+    if not needs_gradients:
+        return loss, likelihood, None
+    return loss, likelihood, (d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype))
 
 
 def _buffer(size: int, like: Tensor) -> Tensor:

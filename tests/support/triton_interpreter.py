@@ -20,3 +20,4 @@ INSTALLED = importlib.util.find_spec("triton") is not None
 if INSTALLED:
     with patch.dict(os.environ, VARIABLES):
         importlib.import_module("posnmt.model.kernels.shaw_triton")
+        importlib.import_module("posnmt.training.loss_triton")
