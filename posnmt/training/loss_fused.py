@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 LOGITS = 2**28
-"""Logits of a chunk: 512 MiB in bfloat16, some 8,000 tokens at 32,000 vocabulary entries."""
+"""Approximate number of logits of a chunk: 512 MiB in bfloat16, 8,389 tokens at 32,000 vocabulary entries."""
 
 
 def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
@@ -77,8 +77,8 @@ def projected_cross_entropy(
         d_hidden = torch.empty_like(hidden)
         d_weight = torch.empty_like(weight, dtype=torch.float32).copy_(-even * states)
         d_bias = torch.full_like(b, -even * count)
-    chunks = -(-count * len(w) // LOGITS)
-    chunk = _rounded(-(-count // max(1, chunks)), 128)  # of equal size: a short last chunk would be inefficient
+    chunks = max(1, round(count * len(w) / LOGITS))
+    chunk = _rounded(-(-count // chunks), 128)  # of equal size: a short last chunk would be inefficient
     buffer = w.new_empty(min(chunk, count), len(w))
     group_sums = b.new_empty(-(-len(buffer) // loss_triton.GROUP), len(w))
     for start in range(0, count, max(1, chunk)):

@@ -97,9 +97,8 @@ def _slopes(
     inside = first + row < count
     target = tl.load(Targets + first + row, mask=inside, other=-1)
     highest = tl.load(Figures + first + row, mask=inside, other=0.0)
-    logarithm = tl.load(
-        Figures + stride + first + row, mask=inside, other=float("inf")
-    )  # no gradient beyond the tokens
+    # infinite beyond the tokens, whose gradients are then 0
+    logarithm = tl.load(Figures + stride + first + row, mask=inside, other=float("inf"))
     places = Logits + first.to(tl.int64) * width + row[:, None] * width + column[None, :]
     scores = tl.load(places, mask=inside[:, None], other=0.0).to(tl.float32) + tl.load(Bias + column)[None, :]
     slope = tl.exp(scores - highest[:, None] - logarithm[:, None])
