@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,6 +33,16 @@ def threads():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
+class Noted(BatchPlan):
+    """A plan that notes which of its copies are asked in which threads."""
+
+    asked: ClassVar[dict[str, set[int]]] = {}
+
+    def take(self, cursor, count):
+        self.asked.setdefault(threading.current_thread().name, set()).add(id(self))
+        return super().take(cursor, count)
+
+
 class Making:
     """Makes batches that are their numbers, and notes them and the threads that made them.
 
@@ -51,7 +62,8 @@ class Making:
 
 
 def prefetching(make, count=1, mine=slice(None)):
-    plan = BatchPlan(Lengths(), 24, "tokens", seed=3)
+    Noted.asked.clear()
+    plan = Noted(Lengths(), 24, "tokens", seed=3)
     return plan, Prefetch(plan, count, mine, make, torch.device("cpu"))
 
 
@@ -68,6 +80,8 @@ def test_batches_are_those_of_the_plan_over_several_passes(count, mine):
     assert set(make.threads[len(batches[mine]) :]) == {"batches_0"}, "all but the first are made in the thread"
     assert len(make.made) <= (updates + AHEAD) * len(batches[mine]), "none is made twice"
     assert not threads()
+    assert len(Noted.asked) == 2
+    assert not set.intersection(*Noted.asked.values()), "a plan remembers one pass, and no lock"
 
 
 def test_after_a_jump_the_batches_are_those_that_were_asked_for():
