@@ -214,10 +214,11 @@ def pad(
     first, extra = int(before is not None), int(before is not None) + int(after is not None)
     lengths = np.array([len(row) + extra for row in rows], dtype=np.int64)
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
-    for place, row in zip(padded, rows, strict=True):
-        place[first : first + len(row)] = row
-        if after is not None:
-            place[first + len(row)] = after
+    places = np.arange(padded.shape[1]) - first
+    is_word = (places >= 0) & (places < lengths[:, None] - extra)
+    padded[is_word] = np.concatenate(rows, dtype=np.int64, casting="unsafe")  # an empty list has no integer type
+    if after is not None:
+        padded[np.arange(len(rows)), lengths - 1] = after
     if before is not None:
         padded[:, 0] = before
     return torch.from_numpy(padded), torch.from_numpy(lengths)

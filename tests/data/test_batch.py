@@ -262,3 +262,28 @@ def test_joined_pairs_are_two_pairs_of_the_corpus_in_a_row():
     assert len({tuple(pair) for pair in joined.drawn.tolist()}) > 5
     assert np.array_equal(Concatenated(corpus, 2.5, seed=1).drawn, joined.drawn)
     assert not np.array_equal(Concatenated(corpus, 2.5, seed=2).drawn, joined.drawn)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), min_size=1, max_size=6),
+    st.sampled_from([None, 2]),
+    st.sampled_from([None, 3]),
+    st.booleans(),
+)
+def test_rows_are_padded_as_a_loop_pads_them(rows, before, after, are_arrays):
+    wanted = [[*([before] if before else []), *row, *([after] if after else [])] for row in rows]
+    width = max(map(len, wanted))
+    padded, lengths = pad([np.array(row, np.int32) for row in rows] if are_arrays else rows, before, after)
+    assert padded.dtype == torch.int64
+    assert padded.tolist() == [[*row, *[PAD] * (width - len(row))] for row in wanted]
+    assert lengths.tolist() == list(map(len, wanted))
+
+
+def test_all_tensors_of_a_batch_are_moved():
+    batch = collate([(np.array([5, 6], np.int32), np.array([7], np.int32))])
+    there = batch.to(torch.device("meta"))
+    moved = {name: each for name, each in vars(there).items() if isinstance(each, torch.Tensor)}
+    assert moved.keys() >= {"source", "source_lengths", "target_in", "target_out"}
+    assert {each.device.type for each in moved.values()} == {"meta"}
+    assert {name: each.shape for name, each in moved.items()} == {name: getattr(batch, name).shape for name in moved}
+    assert there.tokens == batch.tokens
