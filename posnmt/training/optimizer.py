@@ -124,7 +124,7 @@ class Muon(Optimizer):
             if _waits(place, group):
                 return
             direction = orthogonal(gradient.lerp_(momentum, MOMENTUM))  # the gradient is no longer needed
-            rate = group["lr"] * group["factor"] * group["every"]
+            rate = _rate(group)
             if group["weight_decay"]:
                 matrix.mul_(1 - rate * group["weight_decay"])
             matrix.add_(direction, alpha=-rate * 0.2 * math.sqrt(max(matrix.shape)))
@@ -133,7 +133,7 @@ class Muon(Optimizer):
         """`_update` of all matrices, those of a shape at once; if `found_inf` is 1, no number changes."""
         gradients = [cast(Tensor, matrix.grad) for _, matrix in placed]
         momenta = [self.state[matrix]["momentum"] for _, matrix in placed]
-        rate: float | Tensor = group["lr"] * group["factor"] * group["every"]
+        rate: float | Tensor = _rate(group)
         if self.found_inf is not None:  # a gradient equal to the momentum keeps it, and a rate of 0 the matrix
             is_left_out = self.found_inf.bool()
             gradients = [torch.where(is_left_out, *pair) for pair in zip(momenta, gradients, strict=True)]
@@ -150,6 +150,11 @@ class Muon(Optimizer):
             if group["weight_decay"]:
                 torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
             torch._foreach_sub_(matrices, list((directions * (rate * 0.2 * math.sqrt(max(shape)))).unbind()))
+
+
+def _rate(group: dict[str, Any]) -> float:
+    """The rate of a matrix whose turn it is."""
+    return float(group["lr"] * group["factor"] * group["every"])
 
 
 def _waits(place: int, group: dict[str, Any]) -> bool:
