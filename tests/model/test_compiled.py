@@ -81,9 +81,10 @@ def test_generated_code_computes_the_same(name):
     agree(*losses(name, "inductor"), SHAPES[:3])
 
 
-def test_dropout_is_drawn_again_by_a_seed():
-    """By two draws of a graph, which need not be those of the plain path."""
-    _, compiled = losses("transformer", "aot_eager", dropout=0.3, attention_dropout=0.3)
+@pytest.mark.slow
+@pytest.mark.long
+def test_generated_code_draws_the_same_dropout_for_a_seed():
+    _, compiled = losses("transformer", "inductor", dropout=0.3, attention_dropout=0.3)
     given = batch(*SHAPES[0])
     first, again = results(compiled, given), results(compiled, given)
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
@@ -99,5 +100,5 @@ def test_inference_is_not_compiled():
 
 
 def test_a_model_without_such_layers_says_so():
-    for name in ("sru", "rnnsearch", "convs2s"):
+    for name in ("sru", "dtmt", "convs2s"):
         assert not tiny.build(**tiny.MODELS[name]).compile_training()

@@ -18,11 +18,13 @@ from posnmt_position.distance_vectors import DistanceVectors
 from posnmt_position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt_position.rotary import Rotation
 from posnmt_position.seam import LayerPosition, LayerPositions, Span
-from tests.support import triton_interpreter
+from tests.support import tiny, triton_interpreter
 from tests.support.loops import scaled
 
 if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)
+
+from posnmt.model.kernels import shaw_triton  # imports Triton
 
 DEVICE = "cuda" if triton_interpreter.ON_GPU else "cpu"
 
@@ -95,6 +97,17 @@ def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, count,
     view = kind(distance, width, trained=True).to(DEVICE)
     mask = padding(lengths, tokens) if len(lengths) > 1 else None
     leaves = [mixed, *(table for table in view.distance_vectors() if table is not None)]
+    agree(fused(q, k, v, view, mask, causal), plain(q, k, v, view, mask, causal), leaves)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(32, 16), (16, 32)])
+def test_tiles_need_not_be_square(rows, columns, causal, monkeypatch):
+    monkeypatch.setitem(shaw_triton.TILES, "exact", shaw_triton.Tile(rows, columns, 4))
+    tokens, lengths = 69, [69, 40]
+    mixed, (q, k, v) = heads(2, tokens, 16, 1)
+    view, mask = RelativeKeysAndValues(5, 16, trained=True).to(DEVICE), padding(lengths, tokens)
+    leaves = [mixed, *view.distance_vectors()]
     agree(fused(q, k, v, view, mask, causal), plain(q, k, v, view, mask, causal), leaves)
 
 
@@ -230,3 +243,44 @@ def test_what_the_kernel_serves():
         assert not shaw.serves(q, q, q, torch.ones(2, 1, 5, 5, dtype=torch.bool, device="cuda"))
         assert not shaw.serves(q.double(), q.double(), q.double(), None)
         assert not shaw.serves(q, q, q.bfloat16(), None)
+
+
+@pytest.mark.slow
+def test_a_compiled_graph_calls_the_kernel(monkeypatch):
+    """The same numbers and as many launches as without torch.compile; dropout of the weights has a seed of its own."""
+    torch._dynamo.reset()
+    part = {"d_model": 16, "heads": 1, "encoder": {"layers": 1}, "decoder": {"layers": 1}, "attention_dropout": 0.3}
+    plain_layers, compiled = (tiny.build(system="relative", **part).float().to(DEVICE).train() for _ in range(2))
+    for model in (plain_layers, compiled):
+        model.decoder[0].cross.dropout = 0.0  # which is drawn otherwise under torch.compile
+    compiled.compile_training("aot_eager")
+    launched, launch = [], shaw_triton.Launch.__call__
+    monkeypatch.setattr(shaw, "serves", lambda q, k, v, mask: q.shape == k.shape)
+    monkeypatch.setattr(shaw_triton.Launch, "__call__", lambda *given: launched.append(given[1]) or launch(*given))
+    for rows, tokens in ((2, 5), (3, 4)):
+        words, lengths = torch.arange(rows * tokens, device=DEVICE).view(rows, -1) % 9 + 4, [tokens] * (rows - 1) + [2]
+        found = []
+        for model in (plain_layers, compiled):
+            launched.clear()
+            torch.manual_seed(1)
+            hidden = model(words, torch.tensor(lengths, device=DEVICE), words)
+            found.append(
+                (hidden, *torch.autograd.grad(hidden.square().sum(), [*model.parameters()], allow_unused=True))
+            )
+            assert sorted(kernel.fn.__name__ for kernel in launched) == [
+                *["backward_keys"] * 2, *["backward_queries"] * 2, *["forward"] * 2,
+            ]  # fmt: skip
+        for got, want in zip(*found, strict=True):
+            assert (got is None) == (want is None)
+            if want is not None:
+                torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", [False, True])
+def test_the_operators_are_declared_as_they_are(values):
+    """Schemas, shapes and strides of what they return, and gradients: PyTorch's own check."""
+    q, k, v = (torch.randn(1, 3, 2, 16, device=DEVICE, requires_grad=True) for _ in range(3))
+    term = torch.randn(1, 3, 2, 5, device=DEVICE, requires_grad=True)
+    mask = torch.tensor([[1, 1, 0]], dtype=torch.uint8, device=DEVICE)
+    torch.library.opcheck(shaw._operator, (q, k, v, term, mask, 2, True, 0.0, values))

@@ -16,6 +16,8 @@ B x H pairs of row and head.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -25,34 +27,53 @@ BEFORE, NEAR, AFTER = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Parts of the keys: all at distance -k or further left, around the queries, all at k or further right."""
 
 
+class Tile(NamedTuple):
+    """The size of a tile, and the warps and pipeline stages of a program."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int = 3
+
+
+TILES = {"exact": Tile(16, 16, 4), "small": Tile(32, 32, 4, 1), "large": Tile(64, 32, 4)}
+"""exact: for products of float32; large: for narrow types, heads of up to 64 and sentences beyond 32; small: the rest.
+
+As compiled for an H100 (bf16, D = 64, k = 16, dropout), none spills registers, and a multiprocessor holds two programs.
+Of tiles of 64 x 64 with 8 warps it holds one, and both backward kernels spill.
+"""
+
+
 class Launch:
-    """The launch configuration of the kernels for one call of attention: the grid and the compile-time constants."""
+    """The launch configuration of the kernels for one call of attention: the tile and the compile-time constants."""
 
     def __init__(self, q: Tensor, reach: int, causal: bool, dropout: float) -> None:
         batch, self.tokens, self.heads, width = q.shape
         exact = q.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
-        # the largest tiles that fit the registers: the compiler spills thousands of bytes of larger ones
         small = q.dtype == torch.float32 or width > 64 or self.tokens <= 32
-        block = 16 if exact else 32 if small else 64
-        self.grid = (batch * self.heads * triton.cdiv(self.tokens, block),)
+        self.tile = TILES["exact" if exact else "small" if small else "large"]
+        self.pairs = batch * self.heads
         self.constants = {
             "REACH": reach,
             "CAUSAL": causal,
             "DROPOUT": dropout,
             "D": width,
             "WIDTH": max(16, triton.next_power_of_2(width)),
-            "ROWS": block,
-            "COLUMNS": block,
+            "ROWS": self.tile.rows,
+            "COLUMNS": self.tile.columns,
             "PRECISION": "ieee" if exact else "tf32",
-            "num_warps": 8 if block == 64 else 4,
+            "num_warps": self.tile.warps,
+            "num_stages": self.tile.stages,
         }
 
     def __call__(self, kernel: triton.JITFunction, *tensors: Tensor | None) -> None:
         """Run a kernel on the GPU where the first tensor is."""
         first = tensors[0]
         assert first is not None
+        own = self.tile.columns if kernel is backward_keys else self.tile.rows  # tokens of a program
+        grid = (self.pairs * triton.cdiv(self.tokens, own),)
         with torch.cuda.device_of(first):
-            kernel[self.grid](*tensors, self.tokens, self.heads, **self.constants)
+            kernel[grid](*tensors, self.tokens, self.heads, **self.constants)
 
 
 @triton.jit
