@@ -25,6 +25,7 @@ from posnmt.translate.bounds import Bounds, Next
 from posnmt.translate.continuations import CANDIDATES, NARROW, Step, largest
 from posnmt.translate.coverage import Coverage
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.traffic import read, sent
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def constrained_search(
     source: Tensor,
     lengths: Tensor,
     bounds: Sequence[Bounds],
-    continuing: Tensor,
+    continuing: Sequence[int],
     beam: int = 1,
     length_penalty: float = 1.0,
     coverage: Coverage | None = None,
@@ -183,24 +184,25 @@ def constrained_search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
     sentences = [_Sentence(row, each, beam, length_penalty) for row, each in enumerate(bounds)]
-    alive, rows, barred = sentences, _rows(sentences), frozenset(continuing.tolist())
+    alive, rows = sentences, _rows(sentences)
+    barred, behind = frozenset(continuing), sent(continuing, device, torch.long)
     tokens = torch.full((len(rows), 1), BOS, device=device)
     while alive:
         step = Step(models, states, tokens, [sentence.following(each) for sentence, each in rows], scored=True)
         if coverage is not None:
             coverage.add()
-        after = _continuations(step, rows, continuing, barred, 2 * beam)
+        after = _continuations(step, rows, behind, barred, 2 * beam, coverage)
         for first, sentence in zip(range(0, len(rows), len(rows) // len(alive)), alive, strict=True):
             sentence.advance([*chain(*after[first : first + len(sentence.open)])], coverage)
         keep = [place for place, sentence in enumerate(alive) if sentence.open]
         if not keep:
             break
-        kept = torch.tensor(keep, device=device) if len(keep) < len(alive) else None
+        kept = sent(keep, device) if len(keep) < len(alive) else None
         alive = [alive[place] for place in keep]
         rows = _rows(alive)
+        parents, tokens = sent([[[each.row], [each.tokens[-1]]] for _, each in rows], device).unbind(1)
         for state in selected:
-            state.select(torch.tensor([each.row for _, each in rows], device=device), kept)
-        tokens = torch.tensor([[each.tokens[-1]] for _, each in rows], device=device)
+            state.select(parents[:, 0], kept)
     return [sorted(sentence.finished, key=lambda hypothesis: -hypothesis.score) for sentence in sentences]
 
 
@@ -218,31 +220,41 @@ def _rows(sentences: Sequence[_Sentence]) -> list[tuple[_Sentence, _Open]]:
 
 
 def _continuations(
-    step: Step, rows: Sequence[tuple[_Sentence, _Open]], continuing: Tensor, barred: Collection[int], count: int
+    step: Step,
+    rows: Sequence[tuple[_Sentence, _Open]],
+    continuing: Tensor,
+    barred: Collection[int],
+    count: int,
+    coverage: Coverage | None,
 ) -> list[list[_Open]]:
     """What each row becomes: with the most probable next subwords, and with those of terms.
+
+    The device is read once, also for the penalties of `coverage`.
 
     Args:
         continuing, barred: subwords that go on with the word before them.
     """
     terms = [sentence.of_terms(each, barred) for sentence, each in rows]
     of_terms = [
-        step.exactly(
-            torch.tensor([[row[place][1] if place < len(row) else EOS] for row in terms], device=continuing.device)
-        )[:, 0].tolist()
+        step.exactly(sent([[row[place][1] if place < len(row) else EOS] for row in terms], continuing.device))
         for place in range(max(map(len, terms)))
     ]
     behind = [row for row, (sentence, each) in enumerate(rows) if sentence.is_closed(each)]
     if behind:  # after the terms, whose probabilities are those of the same logits
-        step.mean[torch.tensor(behind, device=continuing.device)[:, None], continuing] = -math.inf
+        closed = sent(behind, continuing.device)[:, None]
+        step.mean[closed, continuing] = step.mean.new_full((), -math.inf)  # a number would be sent, and waited for
     if any(logits.dtype in NARROW for logits in step.logits):
         count = max(count, CANDIDATES)
     best, chosen = largest(step.mean, min(count, step.mean.shape[-1]))
     values = step.exactly(chosen).masked_fill(best.isneginf(), -math.inf)
+    covered = () if coverage is None else coverage.tensors
+    subwords, scores, *rest = read(chosen, values, *of_terms, *covered)
+    if coverage is not None:
+        coverage.take(*rest[len(of_terms) :])
     after: list[list[_Open]] = []
-    for row, ((sentence, each), tokens, gains) in enumerate(zip(rows, chosen.tolist(), values.tolist(), strict=True)):
-        pairs = zip(tokens, gains, strict=True) if each.within is None else ()
+    for row, ((sentence, each), tokens, gains) in enumerate(zip(rows, subwords.tolist(), scores.tolist(), strict=True)):
+        pairs = zip(map(int, tokens), gains, strict=True) if each.within is None else ()
         after.append([each.longer(row, token, gain) for token, gain in pairs if gain > -math.inf])
         for place, (term, _) in enumerate(terms[row]):
-            after[row].append(each.longer_by_term(row, term, sentence.bounds.terms[term], of_terms[place][row]))
+            after[row].append(each.longer_by_term(row, term, sentence.bounds.terms[term], rest[place][row, 0].item()))
     return after

@@ -15,6 +15,7 @@ from posnmt.base.cancel import check_cancelled
 from posnmt.data.subword import BREAK, EOS, PAD, UNK
 from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Next
+from posnmt.translate.traffic import sent
 
 ROWS = 64
 """Rows of logits that are normalised at a time on a CPU."""
@@ -169,10 +170,10 @@ def _restrict(logits: Tensor, following: Sequence[Next]) -> None:
         if not any(allowed):
             logits[:, symbol] = -torch.inf
         elif not all(allowed):
-            logits[torch.tensor(allowed, device=logits.device).logical_not(), symbol] = -torch.inf
+            logits[:, symbol].masked_fill_(sent([not each for each in allowed], logits.device), -torch.inf)
     forced = [(row, each.only) for row, each in enumerate(following) if each.only is not None]
     if forced:
-        rows, only = torch.tensor(forced, device=logits.device).unbind(1)
+        rows, only = sent(forced, logits.device).unbind(1)
         kept = logits[rows, only]
-        logits[rows] = -torch.inf
+        logits.index_fill_(0, rows, -torch.inf)
         logits[rows, only] = kept

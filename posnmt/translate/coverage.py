@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from posnmt.translate.watched import SourceAttention
@@ -48,8 +50,18 @@ class Coverage:
         each = [attention.weights[:, 0, -width:] for attention in self.watched]
         self._attended = self._attended + torch.stack(each).mean(0)
 
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """What `take` takes, on the device: attention [N,J], and which source tokens are subwords [S,J]."""
+        return self._attended, self._words
+
+    def take(self, attended: NDArray[np.float64], words: NDArray[np.float64]) -> None:
+        """Keep what was read of `tensors`, for the penalties of this step."""
+        self._read = torch.from_numpy(attended).float(), torch.from_numpy(words).bool()
+
     def penalty(self, row: int) -> float:
-        """cp of a hypothesis, 0 or less."""
-        words = self._words[row // (len(self._attended) // len(self._words))]
-        attended = self._attended[row][words].clamp(torch.finfo(torch.float32).tiny, 1.0)
+        """cp of a hypothesis, 0 or less, from what was taken last."""
+        all_attended, all_words = self._read
+        words = all_words[row // (len(all_attended) // len(all_words))]
+        attended = all_attended[row][words].clamp(torch.finfo(torch.float32).tiny, 1.0)
         return self.weight * attended.log().sum().item()

@@ -21,6 +21,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.continuations import Step
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.traffic import read, sent
 
 
 @torch.inference_mode()
@@ -51,7 +52,7 @@ def sample(
     """
     device = source.device
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
-    first = torch.arange(len(numbers), device=device).repeat_interleave(count)
+    first = torch.arange(len(numbers) * count, device=device) // count
     for state in states:
         state.select(first)
     samples = [
@@ -63,18 +64,18 @@ def sample(
     for step in range(max(each.limit for each in bounds) + 1):
         rows = list(chain.from_iterable(alive))
         drawn = Step(models, states, tokens, [each.bounds.after(step) for each in rows], scored=True)
-        uniform = torch.tensor([each.generator.random() for each in rows], dtype=torch.double, device=device)
+        uniform = sent([each.generator.random() for each in rows], device, torch.double)
         chosen = draw(drawn.log_probabilities, uniform, sampling)
-        gained = drawn.exactly(chosen[:, None])[:, 0].tolist()
-        for each, token, log_probability in zip(rows, chosen.tolist(), gained, strict=True):
-            each.add(token, log_probability)
+        drawn_tokens, gained = read(chosen, drawn.exactly(chosen[:, None]))
+        for each, token, log_probability in zip(rows, drawn_tokens.tolist(), gained[:, 0].tolist(), strict=True):
+            each.add(int(token), log_probability)
         keep = [place for place, group in enumerate(alive) if any(each.is_open for each in group)]
         if not keep:
             break
         tokens = chosen[:, None]
         if len(keep) < len(alive):
             alive = [alive[place] for place in keep]
-            kept = torch.tensor(keep, device=device)
+            kept = sent(keep, device)
             rows_kept = (kept[:, None] * count + torch.arange(count, device=device)).flatten()
             tokens = tokens[rows_kept]
             for state in states:

@@ -1,6 +1,9 @@
 """Greedy and beam search over a batch. Search does not depend on position schemes: it advances and selects a state.
 
-Shapes: S sentences, k hypotheses each (the beam), N = S x k rows, V vocabulary entries.
+Probabilities and states stay on the device. Each step reads once what the program must know of it, and the program
+keeps the subwords that are written.
+
+Shapes: S sentences, k hypotheses each (the beam), N = S x k rows, T subwords so far, V vocabulary entries.
 """
 
 from __future__ import annotations
@@ -8,8 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from posnmt.data.subword import BOS, BREAK, EOS
@@ -17,6 +23,7 @@ from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Bounds, Next, Written
 from posnmt.translate.continuations import continuations
 from posnmt.translate.coverage import Coverage
+from posnmt.translate.traffic import read, sent
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,13 @@ def search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
     alive = list(range(len(bounds)))  # sentence numbers still in the batch
-    first = torch.arange(len(alive), device=device).repeat_interleave(beam)
+    first = torch.arange(len(alive) * beam, device=device) // beam
     for state in selected:
         state.select(first)  # nothing is cached yet; carries of recurrent schemes are repeated k times
     scores = torch.full((len(alive), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
-    written = torch.empty(len(alive), beam, 0, dtype=torch.long, device=device)
-    gained = torch.empty(len(alive), beam, 0, device=device)  # log-probabilities of `written`, by subword
+    written = np.empty((len(alive), beam, 0), np.int64)
+    gained = np.empty((len(alive), beam, 0))  # log-probabilities of `written`, by subword
     tokens = torch.full((len(first), 1), BOS, device=device)
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
@@ -100,29 +107,70 @@ def search(
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
         parents = places // row_tokens.shape[-1]
         chosen = row_tokens.view(len(alive), -1).gather(1, places)
-        ends = chosen == EOS
-        finished.add(alive, candidates, parents, ends, written, gained)
+        scores, order = candidates.masked_fill(chosen == EOS, -torch.inf).topk(beam, dim=-1)  # [S,k] the open ones
+        step = _Choices.read(candidates, parents, chosen, order, row_scores.flatten(1).gather(1, places), coverage)
+        finished.add(alive, step, written, gained)
         going_on = [place for place, sentence in enumerate(alive) if finished.goes_on(sentence, written.shape[2] + 1)]
         if not going_on:
             break
-        scores, order = candidates.masked_fill(ends, -torch.inf).topk(beam, dim=-1)  # [S,k] the open ones
         parents, chosen = parents.gather(1, order), chosen.gather(1, order)
-        written = _append(written, parents, chosen)
+        written = step.appended(written, step.chosen)
         if by_subword:
-            gained = _append(gained, parents, row_scores.flatten(1).gather(1, places.gather(1, order)))
+            gained = step.appended(gained, step.gains)
         keep = _pad_to_bucket(going_on, len(alive))
         leaving = len(keep) < len(alive)
-        kept = torch.tensor(keep, device=device)
+        kept = sent(keep, device) if leaving else torch.arange(len(alive), device=device)
         if leaving:
             alive = [alive[place] for place in keep]
-            scores, parents, written, chosen = scores[kept], parents[kept], written[kept], chosen[kept]
-            gained = gained[kept]
+            scores, parents, chosen = scores[kept], parents[kept], chosen[kept]
+            written, gained = written[keep], gained[keep]
         if leaving or beam > 1:
             rows = (kept[:, None] * beam + parents).flatten()
             for state in selected:
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
     return finished.ranked() if scored else finished.unscored()
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """What a step chose, as the program reads it.
+
+    Attributes:
+        candidates: [S,2k] log-probabilities of the best continuations, best first.
+        parents, chosen, gains: [S,2k] the hypothesis that each continues, its subword, and the subword's own
+            log-probability.
+        order: [S,k] the places of those that stay open.
+    """
+
+    candidates: NDArray[np.float64]
+    parents: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def read(
+        cls,
+        candidates: Tensor,
+        parents: Tensor,
+        chosen: Tensor,
+        order: Tensor,
+        gains: Tensor,
+        coverage: Coverage | None,
+    ) -> _Choices:
+        """The choices of a step, and how far its hypotheses cover their sources, in one copy."""
+        covered = () if coverage is None else coverage.tensors
+        values, above, words, places, own, *rest = read(candidates, parents, chosen, order, gains, *covered)
+        if coverage is not None:
+            coverage.take(*rest)
+        return cls(values, above.astype(int), words.astype(int), own, places.astype(int))
+
+    def appended(self, rows: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
+        """[S,k,T+1] what the open hypotheses continue, of `rows` [S,k,T], each with its own entry of `last` [S,2k]."""
+        sentences = np.arange(len(rows))[:, None]
+        before = rows[sentences, self.parents[sentences, self.order]]
+        return np.concatenate([before, last[sentences, self.order][..., None]], axis=2)
 
 
 class _Finished:
@@ -135,18 +183,16 @@ class _Finished:
     def goes_on(self, sentence: int, step: int) -> bool:
         return len(self._groups[sentence]) < self.beam and self.bounds[sentence].limit >= step
 
-    def add(
-        self, alive: list[int], candidates: Tensor, parents: Tensor, ends: Tensor, written: Tensor, gained: Tensor
-    ) -> None:
-        """Add the continuations [S,2k] that end among a sentence's best k."""
-        best = ends[:, : self.beam] & candidates[:, : self.beam].isfinite()
+    def add(self, alive: list[int], step: _Choices, written: NDArray[np.int64], gained: NDArray[np.float64]) -> None:
+        """Add the continuations that end among a sentence's best k."""
+        best = (step.chosen[:, : self.beam] == EOS) & np.isfinite(step.candidates[:, : self.beam])
         full = {sentence for sentence in alive if len(self._groups[sentence]) >= self.beam}  # still in the batch
-        for place, rank in best.nonzero().tolist():
+        for place, rank in np.argwhere(best).tolist():
             sentence = alive[place]
             if sentence in full:
                 continue
-            parent = int(parents[place, rank])
-            tokens, log_probability = written[place, parent].tolist(), candidates[place, rank].item()
+            parent = step.parents[place, rank]
+            tokens, log_probability = written[place, parent].tolist(), step.candidates[place, rank].item()
             penalty = 0.0 if self.coverage is None else self.coverage.penalty(place * self.beam + parent)
             score = log_probability / (len(tokens) + 1) ** self.length_penalty + penalty
             ended = len(tokens) < self.bounds[sentence].limit
@@ -160,24 +206,19 @@ class _Finished:
         return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in self._groups]
 
 
-def _following(bounds: Sequence[Bounds], written: Tensor) -> list[Next]:
+def _following(bounds: Sequence[Bounds], written: NDArray[np.int64]) -> list[Next]:
     """[S x k] what may follow each hypothesis in `written` [S,k,T]; the bounds are those of the sentences."""
     beam, step = written.shape[1:]
     if not any(each.breaks for each in bounds):
         return [after for each in bounds for after in [each.after(step)] * beam]
     is_break = written == BREAK
     breaks = is_break.sum(-1).tolist()
-    ends = (is_break * torch.arange(1, step + 1, device=written.device)).amax(-1).tolist() if step else breaks
+    ends = (is_break * np.arange(1, step + 1)).max(-1, initial=0).tolist()
     return [
         each.after(step, Written(number, step - end) if each.breaks else None)
         for each, numbers, places in zip(bounds, breaks, ends, strict=True)
         for number, end in zip(numbers, places, strict=True)
     ]
-
-
-def _append(rows: Tensor, parents: Tensor, last: Tensor) -> Tensor:
-    """[S,k,T+1] the rows of the `parents` [S,k] in `rows` [S,k,T], each with one more entry from `last` [S,k]."""
-    return torch.cat([rows.gather(1, parents[..., None].expand(-1, -1, rows.shape[2])), last[..., None]], dim=2)
 
 
 def _pad_to_bucket(going_on: list[int], sentences: int) -> list[int]:

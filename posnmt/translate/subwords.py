@@ -22,6 +22,7 @@ from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
+from posnmt.translate.traffic import sent
 from posnmt.translate.watched import SourceAttention, watching
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Searcher:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of the parts of a batch, which are searched alike."""
         decode, models = asked.decode, self.models
-        source, lengths = (each.to(self.device) for each in pad([part.ids for part in parts], after=EOS))
+        source, lengths = (sent(each, self.device) for each in pad([part.ids for part in parts], after=EOS))
         longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
         bounds = [bounds_of(part, decode, longest) for part in parts]
         if decode.sampling is not None:
@@ -125,7 +126,7 @@ class Searcher:
             )
         coverage = Coverage(decode.coverage_penalty, watched, source, lengths) if watched else None
         if is_constrained(parts[0]):
-            behind = torch.tensor(self.continuing(), device=self.device)
+            behind = self.continuing()
             return constrained_search(
                 models, source, lengths, bounds, behind, decode.beam, decode.length_penalty, coverage
             )

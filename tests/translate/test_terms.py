@@ -193,9 +193,9 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_with_the_terms(given):
     row, lengths = pad([source], after=EOS)
     bounds = [Bounds(3, terms=given)]
     beam = len(words) ** 2
-    [found] = constrained_search(models, row, lengths, bounds, torch.tensor([], dtype=torch.long), beam, 0.7)
+    [found] = constrained_search(models, row, lengths, bounds, [], beam, 0.7)
     assert [each.tokens for each in found[:30]] == [text for _, text in ranked[:30]]
-    [found] = constrained_search(models, row, lengths, bounds, torch.tensor(sorted(barred)), beam, 0.7)
+    [found] = constrained_search(models, row, lengths, bounds, sorted(barred), beam, 0.7)
     assert all(stands(each.tokens, term) for each in found for term in given)
     last = {term[-1] for term in given}
     whole = [text for _, text in ranked if not any(a in last and b in barred for a, b in itertools.pairwise(text))]
@@ -208,7 +208,7 @@ def test_a_term_that_would_go_on_with_another_one_stands_apart(seeds, longest):
     """As `GPU` behind `CPU` in text without blanks; where the limit leaves no subword between them, it is adjacent."""
     models, given = [build(system="relative", seed=seed) for seed in seeds], [[6, 9, 8], [12, 8, 9]]
     row, lengths = pad([[5, 9]], after=EOS)
-    [found] = constrained_search(models, row, lengths, [Bounds(longest, terms=given)], torch.tensor([6, 12]), 3)
+    [found] = constrained_search(models, row, lengths, [Bounds(longest, terms=given)], [6, 12], 3)
     assert longest == 1 or any(each.ended for each in found)
     forced = score_subwords(models, [[5, 9]] * len(found), [each.tokens for each in found], 99, CPU)
     assert [each.log_probability for each in found] == pytest.approx(forced, abs=2e-5)
@@ -222,10 +222,10 @@ def test_a_term_that_would_go_on_with_another_one_stands_apart(seeds, longest):
 def test_prefixes_short_outputs_and_finite_tables():
     model = build(system="learned", max_length=9)
     row, lengths = pad([[5, 6]], after=EOS)
-    [found] = constrained_search([model], row, lengths, [Bounds(1, 0, [7, 8], [[4, 5], [6]])], torch.tensor([12]), 2)
+    [found] = constrained_search([model], row, lengths, [Bounds(1, 0, [7, 8], [[4, 5], [6]])], [12], 2)
     assert {tuple(each.tokens) for each in found} <= {(7, 8, 4, 5, 6), (7, 8, 6, 4, 5)}
     assert not any(each.ended for each in found)
-    [found] = constrained_search([model], row, lengths, [Bounds(6, 5, (), [[4]])], torch.tensor([12]), 2)
+    [found] = constrained_search([model], row, lengths, [Bounds(6, 5, (), [[4]])], [12], 2)
     assert all(len(each.tokens) >= 5 for each in found)
     [found] = with_terms([model], [[5, 6]], [[[4] * 5, [5] * 5]], Decode(beam=2), [12])
     assert all(stands(each.tokens, [4] * 5) for each in found), "the other one does not fit the table"
