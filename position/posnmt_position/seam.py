@@ -455,17 +455,17 @@ class LayerPositions:
     @property
     def reads_unrotated(self) -> bool:
         """Whether logit terms need queries other than those of the product."""
-        return bool((self.rotating or self.temperature is not None) and self.biasing)
+        return len(self.biasing) > 0 and (len(self.rotating) > 0 or self.temperature is not None)
 
     @property
     def reads_unrotated_keys(self) -> bool:
         """Whether logit terms need keys other than those of the product, so that both must be cached."""
-        return bool(self.rotating) and any(view.reads_keys for view in self.biasing)
+        return len(self.rotating) > 0 and any(view.reads_keys for view in self.biasing)
 
     @property
     def adds_values(self) -> bool:
         """Whether some view reads the attention weights, so that they must exist as a tensor."""
-        return bool(self.adding)
+        return len(self.adding) > 0  # bool() of a list breaks a graph of PyTorch 2.11
 
     def tables(self, span: Span) -> dict[LayerPosition, Tensor]:
         """View -> table by offset, for the views that define one."""
