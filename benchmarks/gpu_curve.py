@@ -26,9 +26,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     arguments = parser.parse_args()
-    with patch("posnmt.training.train.prepared", lambda *_, **__: Store.open(arguments.store)):
-        with Display() as display:
-            train(load(arguments.config, arguments.settings), arguments.out, display=display)
+    with patch("posnmt.training.train.prepared", lambda *_, **__: Store.open(arguments.store)), Display() as display:
+        train(load(arguments.config, arguments.settings), arguments.out, display=display)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,10 @@ def parts(subject: Subject) -> None:
         model = subject.build()
         loss_of = TrainingLoss(model, 0.1)
         adds = InParts(fabric, loss_of) if kind is InParts else Whole(fabric, fabric.setup_module(loss_of))
-        sums = adds.add(batch, 0.5, (1, 2), last=False) + adds.add(batch[:28], 0.5, (1, 3), last=True)
+        sums = sum(
+            adds.add(adds.prepared(pairs), 0.5, (1, seed), last=seed == 3)
+            for pairs, seed in ((batch, 2), (batch[:28], 3))
+        )
         adds.close()
         none = torch.zeros(1)
         return [sums / sums.abs().max(), *(none if each.grad is None else each.grad for each in model.parameters())]

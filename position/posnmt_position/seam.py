@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +95,7 @@ class Span:
     width: int | None = None
     origin: int = 0
 
-    def in_graph(self) -> Span:
+    def in_graph(self) -> Self:
         """These tokens for one layer: under torch.compile a copy that shares nothing with other layers.
 
         What a layer finds or leaves in a span would else be part of its graph, and the first layer a graph of its own.

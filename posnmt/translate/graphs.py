@@ -64,13 +64,13 @@ class Buffers:
 
     def run(self, model: Transformer, start: int) -> Tensor:
         """[N,1,d] the output of one step of all rows, after `start` tokens."""
-        caches: list[LayerCache] = [_BufferCache(self, layer, start) for layer in range(len(self.caches))]
+        caches = [_BufferCache(self, layer, start) for layer in range(len(self.caches))]
         carry: list[Carry] = [None] * len(model.target.schemes)
         if start and self.carry:
             carry = self.carry
             for cache, inner in zip(caches, self.inner, strict=True):
                 cache.feed_forward = inner
-        state = DecoderState(self.memory, self.mask, caches, carry, start)
+        state = DecoderState(self.memory, self.mask, list[LayerCache | None](caches), carry, start)
         hidden = model.advance(self.tokens, state)
         self.keep(state.carry, [cache.feed_forward for cache in caches])
         return hidden
