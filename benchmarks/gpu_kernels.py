@@ -218,6 +218,7 @@ def main() -> None:
                 USES[name]()
             print(f"{name}: {len(found) - before} kernels more", flush=True)
         done = compile_all(list(found.values()), arguments.processes, end)
+        (caches / "triton").mkdir(parents=True, exist_ok=True)
         (caches / "triton" / KEY).write_text(key_of_triton(), encoding="utf-8")
         pack(caches, arguments.out)
     size = arguments.out.stat().st_size / 2**20

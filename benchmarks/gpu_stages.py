@@ -214,7 +214,7 @@ def profile(work: Path, tiny: bool) -> Iterator[Line]:
 def steps(*words: str, tiny: bool) -> Iterator[Line]:
     """The lines of gpu_step.py."""
     for line in printed("gpu_step.py", *words, *(["--tiny"] if tiny else [])):
-        yield json.loads(line)
+        yield json.loads(line) if line.startswith("{") else {"printed": line}
 
 
 def printed(script: str, *words: str) -> Iterator[str]:
@@ -289,7 +289,7 @@ def attention(work: Path, tiny: bool) -> Iterator[Line]:
 
 def sanitizer(work: Path, tiny: bool) -> Iterator[Line]:
     """One test of the kernel under compute-sanitizer, where there is one."""
-    program = shutil.which("compute-sanitizer")
+    program = shutil.which("compute-sanitizer", path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
     if program is None:
         yield {"sanitizer": "not there"}
         return
