@@ -15,17 +15,22 @@ Legend: n tokens, d model width, V vocabulary entries, V' with padding.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 LOGITS = 2**28
 """Approximate number of logits of a chunk: 512 MiB in bfloat16, 8,389 tokens at 32,000 vocabulary entries."""
 
+DIFFERENCE = 2**-6
+"""The greatest difference of a small case from its value in float64, as a share of it; bfloat16 rounds by 2^-9."""
+
 
 def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
-    """Whether `projected_cross_entropy` computes it: on a GPU that Triton supports, in bfloat16 or float32.
+    """Whether `projected_cross_entropy` computes it: on a GPU where its kernels work, in bfloat16 or float32.
 
     Args:
         hidden, weight: see there.
@@ -36,6 +41,7 @@ def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
         and dtype in (torch.bfloat16, torch.float32)
         and weight.dtype != torch.float64
         and _compiles(hidden.device)
+        and works(hidden.device, dtype)
     )
 
 
@@ -43,6 +49,41 @@ def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
 def _compiles(device: torch.device) -> bool:
     """Whether Triton is installed and supports bfloat16 on this generation of GPU."""
     return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+@cache
+def works(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a small case is as it should be, tried once a process; a warning says why not."""
+    try:
+        off = difference(device, dtype)
+    except Exception as error:  # of the compiler, of the driver
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        if off < DIFFERENCE:
+            return True
+        reason = f"a small case is off by {off:.1%}"
+    warnings.warn(
+        f"the loss is computed without its kernels for {dtype} on {device}, more slowly: {reason}", stacklevel=2
+    )
+    return False
+
+
+def difference(device: torch.device, dtype: torch.dtype) -> float:
+    """The greatest difference from float64 among loss, likelihood and gradients of a small case, as a share of each."""
+    entries, smoothing = 300, 0.1
+    numbers = torch.arange(entries * 16, device=device)
+    w, b, targets = numbers.view(entries, 16).cos(), numbers[:entries].sin(), numbers[:70] * 4
+    h = (numbers * 0.7)[: 70 * 16].view(70, 16).sin()
+    loss, likelihood, gradients = projected_cross_entropy(h, w, b, targets, smoothing, dtype, True)
+    assert gradients is not None
+    h, w, b = (each.double() for each in (h, w, b))
+    logs = (h @ w.t() + b).log_softmax(-1)
+    right = functional.one_hot(targets, entries)
+    slopes = logs.exp() - (1 - smoothing) * right - smoothing / entries
+    nll = -(logs * right).sum()
+    exact = (1 - smoothing) * nll - smoothing / entries * logs.sum(), nll, slopes @ w, slopes.t() @ h, slopes.sum(0)
+    pairs = zip((loss, likelihood, *gradients), exact, strict=True)
+    return float(torch.stack([(one - other).norm() / other.norm() for one, other in pairs]).max().nan_to_num(torch.inf))
 
 
 def projected_cross_entropy(

@@ -165,3 +165,46 @@ def test_the_host_waits_for_nothing():
         ours = computed(loss_fused.projected_cross_entropy, tensors, 0.1, torch.bfloat16)
     assert len(calls) == 2
     assert {each.device.type for each in ours} == {"meta"}
+
+
+@pytest.fixture
+def untried():
+    loss_fused.works.cache_clear()
+    yield
+    loss_fused.works.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", WITHIN)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_kernels_that_work_are_found_to_work(dtype, mode, untried, recwarn):
+    with mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        assert loss_fused.difference(torch.device(DEVICE), dtype) < WITHIN[dtype]
+        assert loss_fused.works(torch.device(DEVICE), dtype)
+    assert not recwarn.list
+
+
+def broken(*_):
+    raise RuntimeError("no compiler")
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of Triton's interpreter
+@pytest.mark.parametrize("kernel", ["normalise", "slopes"])
+@pytest.mark.parametrize(("fault", "reason"), [(broken, "RuntimeError: no compiler"), (lambda *_: None, "is off by")])
+def test_kernels_that_do_not_work_are_not_taken(kernel, fault, reason, untried, monkeypatch):
+    monkeypatch.setattr(loss_triton, kernel, fault)
+    with pytest.warns(UserWarning, match=reason):
+        assert not loss_fused.works(torch.device(DEVICE), torch.bfloat16)
+    assert not loss_fused.works(torch.device(DEVICE), torch.bfloat16)  # and no second warning
+
+
+@pytest.mark.skipif(not triton_interpreter.ON_GPU, reason="needs a GPU")
+@pytest.mark.parametrize("dtype", WITHIN)
+def test_a_batch_of_real_size_without_a_wait(dtype):
+    given = inputs(10_000, 32_000, dtype)
+    computed(loss_fused.projected_cross_entropy, given, 0.1, dtype)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        ours = computed(loss_fused.projected_cross_entropy, given, 0.1, dtype)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    agree(ours, given, 0.1, dtype)
