@@ -103,7 +103,7 @@ class TrainedModel:
         self.runs = list(runs)
         self._decode, self._checkpoint, self._device, self._mark = decode, checkpoint, device, mark
         self._searching = self._translator(decode.precision, decode.cuda_graphs)
-        self._exact = self._searching if decode.precision == "fp32" else None
+        self._exact = None if self._searching.narrow else self._searching
 
     def __repr__(self) -> str:
         return f"posnmt.load([{', '.join(repr(str(run.folder)) for run in self.runs)}])"

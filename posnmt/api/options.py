@@ -37,7 +37,8 @@ class SearchOptions(TypedDict, total=False):
             a mapping with temperature, top_k, top_p, seed.
         mbr: of so many translations, from the beam or drawn, take the one most similar to the others by chrF; 0: the
             most probable.
-        batch: most padded source tokens x beam of a batch; affects speed only.
+        batch: most padded source tokens x beam of a batch; affects speed only; default: 4,096, and on a GPU one for
+            each MiB of its memory, at most 65,536.
     """
 
     beam: int | None
@@ -62,12 +63,13 @@ class LoadOptions(TypedDict, total=False):
     Attributes:
         positions: changes of positions for long texts, in `translate` and `score`, not on dev; a mapping with
             interpolate, ntk, yarn, clip, group, temperature.
-        precision: of matrix products in translation; bf16 is faster on hardware that supports it, and less exact.
+        precision: of matrix products in translation; auto: bf16 on a GPU that supports it, else fp32; fp32: on a GPU in
+            TF32, whose products have 10 bits; bf16 is faster on hardware that supports it, and less exact.
         cuda_graphs: on a GPU, record the decoder's steps and replay them; Transformers only.
     """
 
     positions: Mapping[str, Any] | None
-    precision: Literal["fp32", "bf16"] | None
+    precision: Literal["auto", "fp32", "bf16"] | None
     cuda_graphs: bool | None
 
 

@@ -729,15 +729,18 @@ class Decode(Section):
         description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
         "0: the most probable",
     )
-    batch: Annotated[Positive, On(speed=True, heading="Speed")] = Field(
-        4096, description="most padded source tokens x beam of a batch; affects speed only"
+    batch: Annotated[Positive | None, On(speed=True, heading="Speed")] = Field(
+        None,
+        description="most padded source tokens x beam of a batch; affects speed only; default: 4,096, and on a GPU one"
+        " for each MiB of its memory, at most 65,536",
     )
     precision: Annotated[
-        Literal["fp32", "bf16"],
+        Literal["auto", "fp32", "bf16"],
         On(python="load", server=True, heading="Speed", also={"int8": "likewise, with CTranslate2 alone"}),
     ] = Field(
-        "fp32",
-        description="of matrix products in translation; bf16 is faster on hardware that supports it, and less exact",
+        "auto",
+        description="of matrix products in translation; auto: bf16 on a GPU that supports it, else fp32; fp32: on a GPU"
+        " in TF32, whose products have 10 bits; bf16 is faster on hardware that supports it, and less exact",
     )
     cuda_graphs: Annotated[bool, On(python="load", speed=True, heading="Speed")] = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"

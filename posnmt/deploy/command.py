@@ -159,6 +159,7 @@ def choose_either(
 def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> ModelChoice:
     """Choose CTranslate2 for an exported model, or for a run, which is converted when the engine is loaded."""
     settings, precision = {**search, "precision": None}, search.get("precision")
+    precision = None if precision == "auto" else precision
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load, marks = _exported(folder, checkpoint, precision, settings)

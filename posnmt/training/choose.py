@@ -29,6 +29,7 @@ from posnmt.training.continued import with_origin
 from posnmt.training.evaluations import Dev, at_intervals, plan_evaluations
 from posnmt.training.loggers import require_loggers
 from posnmt.training.plan import counted_updates, planned
+from posnmt.translate.device import batch_size, usual_device
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -230,7 +231,7 @@ def _in_minutes(
         updates, number = max(1, int(60 * train.minutes / pace.update)), defaults.evaluations(train.minutes)
         return defaults.for_minutes(tree, number, updates), planned(updates, pace, None)
     split = store.split("dev")
-    dev = Dev(split.source_lengths, split.target_lengths, config.decode.batch)
+    dev = Dev(split.source_lengths, split.target_lengths, batch_size(config.decode, usual_device()))
     if defaults.is_set(tree, "train.evaluate_every") and train.evaluate_every is not None:
         pairs = min(len(split), train.dev_pairs or len(split))
         evaluations = at_intervals(train.minutes, pace, dev, pairs, train.dev_bleu, train.evaluate_every)

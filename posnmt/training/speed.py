@@ -22,6 +22,7 @@ from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import greedy
 from posnmt.training.evaluations import Pace
 from posnmt.training.train import update
+from posnmt.translate.device import batch_size
 
 Batch = TypeVar("Batch")
 
@@ -106,7 +107,7 @@ def _seconds_a_step(t: Training, dev: Split, seconds: float, stop: StopSignal) -
         greedy(t.model, sources, decode, t.fabric.device)
         return (time.monotonic() - begun) / STEPS
 
-    batches = [*batches_by_length(dev.source_lengths.tolist(), decode.batch)]
+    batches = [*batches_by_length(dev.source_lengths.tolist(), batch_size(decode, t.fabric.device))]
     return _median(batches, translate, seconds, stop)
 
 

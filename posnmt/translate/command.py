@@ -118,6 +118,7 @@ def _settings(model: ModelChoice, engine: Engine, source: Source, search: Search
         "alignments": search.aligned,
         **model.identity(),
         **search.decode.model_dump(exclude=SPEED_ALONE),
+        **({"precision": engine.precision} if engine.precision else {}),
         "nbest": search.nbest,
     }
 

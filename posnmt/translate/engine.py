@@ -16,6 +16,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.constraints import with_prefixes, with_terms
+from posnmt.translate.device import BATCH
 from posnmt.translate.limits import refuse_longer, refuse_too_long
 from posnmt.translate.mending import mended
 from posnmt.translate.omissions import with_omissions
@@ -47,6 +48,7 @@ class Engine(ABC):
         shorten: what to do about a line that is too long for its position table.
         hypotheses: its search, from parts to the hypotheses of each.
         computing: makes the context in which it computes translations.
+        precision: of the products of translation, if it follows the device; None: `decode.precision`.
         text: the text pipeline.
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         trained: subwords of the longest source sentence in training; None: not known.
@@ -65,6 +67,7 @@ class Engine(ABC):
     trained: int | None
     several: Sequence[float] | None
     context: int = 1
+    precision: str | None = None
     computing: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @classmethod
@@ -177,11 +180,11 @@ class Engine(ABC):
         """The translations of parts, with everything that did not go through the model."""
         decode = search.decode
         translations = as_text(self.text, parts, found, search)
-        links = partial(self.links, batch=decode.batch) if self.aligns else None
+        links = partial(self.links, batch=decode.batch or BATCH) if self.aligns else None
         if search.aligned:
             texts, rows = [part.model_text for part in parts], [part.ids for part in parts]
-            aligned = self.links(texts, rows, [each.tokens for each in translations], decode.batch)
+            aligned = self.links(texts, rows, [each.tokens for each in translations], decode.batch or BATCH)
             translations = [replace(each, aligned=own) for each, own in zip(translations, aligned, strict=True)]
         translations = restored(parts, translations, self.text.target, decode, links)
-        score = partial(self.score, batch=decode.batch)
+        score = partial(self.score, batch=decode.batch or BATCH)
         return with_omissions(parts, translations, decode, self.text, score, links, most_learned(self.several))

@@ -18,6 +18,7 @@ from posnmt.data.subword import EOS, PAD
 from posnmt.translate.bounds import Bounds, output_limit
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
+from posnmt.translate.device import batch_size
 from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import sample
@@ -94,7 +95,7 @@ class Searcher:
         width = decode.beam if decode.sampling is None else asked.candidates
         # in source tokens, with eos, times the beams of a search with terms
         sizes = {n: (len(part.ids) + 1) * (1 + sum(map(len, part.terms))) for n, part in enumerate(parts) if part.ids}
-        limit = decode.batch // width
+        limit = batch_size(decode, self.device) // width
         if self.workers.count > 1:
             limit = min(limit, max(sum(sizes.values()) // self.workers.count + 1, FEW // width))
         groups = [[n for n in sizes if is_constrained(parts[n]) is kind] for kind in (True, False)]

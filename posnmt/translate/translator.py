@@ -6,8 +6,9 @@ order; batching affects only the speed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from functools import cache, partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from posnmt.data.batch import batches_by_length, pad
 from posnmt.data.subword import EOS
 from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
+from posnmt.translate.device import in_bf16, in_tf32, usual_device
 from posnmt.translate.engine import Engine
 from posnmt.translate.engines import ModelChoice
 from posnmt.translate.limits import SHORTEN, refuse_too_long
@@ -30,7 +32,6 @@ from posnmt.translate.runs import fingerprint, least_several, longest_trained, t
 from posnmt.translate.subwords import Searcher, score_subwords
 from posnmt.translate.terms import continuing
 from posnmt.translate.watched import can_be_watched
-from posnmt_position.processor import multiplies_bf16
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText, TextPipeline
@@ -42,7 +43,7 @@ class Translator(Engine):
     """One trained model, or several as an ensemble, with their text pipeline.
 
     Args:
-        precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
+        precision: of the products, as `decode.precision`; hardware without bf16 computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
         trained, context, several: see `Engine`.
 
@@ -76,19 +77,26 @@ class Translator(Engine):
         several: Sequence[float] | None = None,
     ) -> None:
         self.trained, self.context, self.several = trained, context, several
-        self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = device or usual_device()
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
-        self.emulated = precision == "bf16" and self.device.type == "cpu" and not multiplies_bf16()
-        self.narrow = precision == "bf16" and not self.emulated
+        self.narrow = in_bf16(precision, self.device)
+        self.precision = "bf16" if self.narrow else "tf32" if self.device.type == "cuda" else "fp32"
+        self.lacks_bf16 = precision == "bf16" and not self.narrow
         if self.device.type == "cpu":
             self._pack()
         self.searched = self._graphed() if cuda_graphs else self.models
         self.longest = _least(m.longest_source for m in models), _least(m.longest_target for m in models)
-        self.computing = partial(torch.autocast, self.device.type, torch.bfloat16, enabled=self.narrow)
         self.workers = Workers.of(self.device)
         behind = cache(lambda: continuing(text.target))
         self.hypotheses = Searcher(self.searched, self.device, self.workers, behind).hypotheses
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """A context in which translations are computed: in bf16 or, in fp32 on a GPU, with products in TF32."""
+        in_fp32 = in_tf32() if self.device.type == "cuda" and not self.narrow else nullcontext()
+        with in_fp32, torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
+            yield
 
     def _pack(self) -> None:
         """Pack the weights for this CPU."""
@@ -126,8 +134,9 @@ class Translator(Engine):
         """Notes for the user on how the translation was computed."""
         failures = {getattr(model, "failure", None) for model in self.searched} - {None}
         notes = [f"recording CUDA graphs failed, so steps ran without them: {why}" for why in failures]
-        if self.emulated:
-            notes.append("this processor has no bf16 instructions, so the translation used fp32, which is faster here")
+        if self.lacks_bf16:
+            kind = "GPU" if self.device.type == "cuda" else "processor"
+            notes.append(f"this {kind} has no bf16 instructions, so the translation used fp32, which is faster here")
         return notes
 
     @classmethod

@@ -24,6 +24,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.translate.bounds import output_limit
+from posnmt.translate.device import BATCH
 from posnmt.translate.engine import Engine
 from posnmt.translate.requests import Part, Search
 from posnmt.translate.search import Hypothesis
@@ -131,7 +132,7 @@ class CTranslate2Engine(Engine):
         unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
         pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
         scores = self._score_tokens(
-            [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch
+            [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch or BATCH
         )
         probabilities = dict(zip(pairs, scores, strict=True))
         return [
@@ -181,7 +182,7 @@ class CTranslate2Engine(Engine):
         """Searches that run in the background, one for each source."""
         running: Sequence[Any] = self._translator.translate_batch(
             self._pieces(sources),
-            max_batch_size=max(1, decode.batch // decode.beam),
+            max_batch_size=max(1, (decode.batch or BATCH) // decode.beam),
             batch_type="tokens",
             asynchronous=True,
             beam_size=decode.beam,
