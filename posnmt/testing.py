@@ -93,7 +93,7 @@ def parts(subject: Subject) -> None:
     """A batch in parts, as in training on a CPU, has the same loss and gradients as the whole batch."""
     from posnmt.config.schema import Train
     from posnmt.training.device import make_fabric
-    from posnmt.training.gradients import InParts, Whole
+    from posnmt.training.gradients import Gradients, InParts, Whole
     from posnmt.training.loss import TrainingLoss
 
     generator, fabric = np.random.default_rng(1), make_fabric(Train(steps=1, precision="fp64"))
@@ -108,11 +108,9 @@ def parts(subject: Subject) -> None:
     def added(kind: type[Whole] | type[InParts]) -> list[Tensor]:
         model = subject.build()
         loss_of = TrainingLoss(model, 0.1)
-        adds = InParts(fabric, loss_of) if kind is InParts else Whole(fabric, fabric.setup_module(loss_of))
-        sums = sum(
-            adds.add(adds.prepared(pairs), 0.5, (1, seed), last=seed == 3)
-            for pairs, seed in ((batch, 2), (batch[:28], 3))
-        )
+        adds: Gradients = InParts(fabric, loss_of) if kind is InParts else Whole(fabric, fabric.setup_module(loss_of))
+        first, second = (adds.prepared(pairs) for pairs in (batch, batch[:28]))
+        sums = adds.add(first, 0.5, (1, 2), last=False) + adds.add(second, 0.5, (1, 3), last=True)
         adds.close()
         none = torch.zeros(1)
         return [sums / sums.abs().max(), *(none if each.grad is None else each.grad for each in model.parameters())]

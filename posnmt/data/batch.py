@@ -70,7 +70,8 @@ class Batch:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(value) for name, value in values.items() if isinstance(value, Tensor)})
+        tensors = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **dict[str, Any](tensors))
 
 
 @dataclass(frozen=True)
