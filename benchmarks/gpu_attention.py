@@ -44,6 +44,7 @@ class Path:
 
     Attributes:
         tables: the vectors that it has gradients for.
+        tile: rows, columns, warps and stages of our kernel, if not those of `shaw_triton.TILES`.
         seconds: of a forward and a backward pass, one a turn.
         memory: MiB, or None where they are not counted.
     """
@@ -51,6 +52,7 @@ class Path:
     name: str
     attention: Callable[[Tensor, Tensor, Tensor], Tensor]
     tables: list[nn.Parameter]
+    tile: tuple[int, ...] = ()
     seconds: list[float] = field(default_factory=list)
     memory: float | None = None
 
@@ -91,6 +93,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dropout", type=float, default=0.0, help="on the weights; FlexAttention has none")
     parser.add_argument("--repeats", type=int, default=5, help="turns")
     parser.add_argument("--passes", type=int, default=10, help="forward and backward passes a turn")
+    parser.add_argument(
+        "--tiles", nargs="*", default=[], metavar="ROWSxCOLUMNSxWARPSxSTAGES", help="our kernel with these too"
+    )
     parser.add_argument("--smoke", action="store_true")
     return parser.parse_args()
 
@@ -163,6 +168,9 @@ def paths(arguments: argparse.Namespace, length: int, rows: int, device: torch.d
     for name, view in (("keys", keys), ("keys and values", both)):
         tables = list(view.parameters())
         found += [Path(f"{name}: our kernel", ours(view), tables), Path(f"{name}: plain path", plain(view), tables)]
+    for each in arguments.tiles:
+        tile = tuple(map(int, each.split("x")))
+        found.append(Path(f"keys and values: our kernel, {each}", ours(both), list(both.parameters()), tile))
     if not dropout:
         flex = flexible(keys, causal, rows, length, device)
         found.insert(3, Path("keys: FlexAttention", flex, list(keys.parameters())))
@@ -194,10 +202,20 @@ def flexible(
 
 def once(path: Path, mixed: Tensor, upstream: Tensor) -> list[Tensor]:
     """One forward and backward pass as training makes it: the attended values, and every gradient."""
-    with precision(mixed):
-        q, k, v = mixed.permute(2, 0, 3, 1, 4)
-        attended = path.attention(q, k, v)
-    return [attended, *torch.autograd.grad(attended, [mixed, *path.tables], upstream.to(attended.dtype))]
+    with tiled(path.tile):
+        with precision(mixed):
+            q, k, v = mixed.permute(2, 0, 3, 1, 4)
+            attended = path.attention(q, k, v)
+        return [attended, *torch.autograd.grad(attended, [mixed, *path.tables], upstream.to(attended.dtype))]
+
+
+def tiled(tile: tuple[int, ...]) -> AbstractContextManager[object]:
+    """A block in which our kernel has another tile."""
+    if not tile:
+        return nullcontext()
+    from posnmt.model.kernels import shaw_triton
+
+    return patch.dict(shaw_triton.TILES, {name: shaw_triton.Tile(*tile) for name in shaw_triton.TILES})
 
 
 def precision(mixed: Tensor) -> AbstractContextManager[object]:

@@ -282,7 +282,7 @@ def searching(
 
 def attention(work: Path, tiny: bool) -> Iterator[Line]:
     """The table of benchmarks/gpu_attention.py, row by row."""
-    chosen = ["--smoke"] if tiny else ["--lengths", "64", "512", "2048", "--repeats", "3"]
+    chosen = ["--smoke"] if tiny else ["--lengths", "64", "512", "2048", "--repeats", "3", "--tiles", "64x64x8x3"]
     for row in printed("gpu_attention.py", *chosen):
         yield {"row": row}
 
