@@ -1,6 +1,6 @@
 """Compiles Triton kernels for an H100 on a machine without a GPU, as the GPU machine would, and packs them for it.
 
-    PYTHON benchmarks/gpu_kernels.py --out .gpu/kernels.tar.xz [--uses updates ...] [--processes 2] [--minutes 20]
+    nice PYTHON benchmarks/gpu_kernels.py --out .gpu/kernels.tar.xz [--uses updates ...] [--processes 2]
 
 PYTHON has the PyTorch and the Triton of the GPU machine: Triton's cache knows a kernel by its source, the types of its
 arguments, and all of Triton. The functions of `USES` call posnmt on a CPU with kernels that only note their arguments;
@@ -234,7 +234,6 @@ def key_of_triton() -> str:
 
 def begin(order: list[tuple[str, str]]) -> None:
     """Let a process compile as others do: the key of a kernel depends on the kernels that Triton has read before it."""
-    os.nice(15)
     for module, name in order:
         _ = getattr(import_module(module), name).cache_key
 
