@@ -126,17 +126,19 @@ def _training(system: TimedSystem, turn: int, updates: int) -> float:
 
     config = Run.open(system.run).config
     t = build(config, Store.open(system.store), make_fabric(config.train))
-    batches, _ = t.plan.take(t.progress.cursor, (turn + 1) * updates * t.batches)
-    batches = batches[turn * updates * t.batches :]
+    _, t.progress.cursor = t.plan.take(t.progress.cursor, turn * updates * t.batches)
+    tokens = 0
     synchronise(t.fabric.device)
     began = time.perf_counter()
-    for number in range(updates):
+    for _ in range(updates):
+        batches, t.progress.cursor = t.plan.take(t.progress.cursor, t.batches)
         t.progress.step += 1
-        update(t, 0.0, batches[number * t.batches : (number + 1) * t.batches])
+        update(t, 0.0, batches)
+        tokens += t.plan.tokens(batches)[0]
     synchronise(t.fabric.device)
     seconds = time.perf_counter() - began
     t.close()
-    return t.plan.tokens(batches)[0] / seconds
+    return tokens / seconds
 
 
 def _decoding(system: TimedSystem, lines: Sequence[str]) -> float:

@@ -78,7 +78,7 @@ def _seconds_an_update(t: Training, seconds: float, stop: StopSignal) -> float:
             begun = time.monotonic()
             batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
             progress.step += 1
-            update(t, 0.0, batches)
+            update(t, 0.0, batches).outcome()  # waits for the device
             if progress.step > UNTIMED:
                 timed.append(time.monotonic() - begun)
             shown.add(1)

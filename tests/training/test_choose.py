@@ -22,10 +22,11 @@ from posnmt.base.version import FORMAT
 from posnmt.data.prepare import prepare
 from posnmt.run.resolve import from_tree, load
 from posnmt.run.run import Run
-from posnmt.training import speed
+from posnmt.training import build, speed
 from posnmt.training.choose import Written, for_preparing, for_resuming, for_training
 from posnmt.training.command import TrainRequest, train_command
 from posnmt.training.evaluations import Pace
+from posnmt.training.progress import Update
 from posnmt.training.train import train
 from tests.support import corpus
 
@@ -240,6 +241,16 @@ def test_a_pace_is_measured_on_real_batches(options):
     alone = Written.from_settings({**written, "data": {"train": options, "held_out": None}})
     config = for_training(alone, lambda message: None).config
     assert speed.measure(config, prepare(config), 0.0)[1:] == (0, 0)
+
+
+def test_a_pace_waits_for_each_update(options, monkeypatch):
+    """Where values are read later, an update would otherwise take no longer than it takes to give it to the device."""
+    config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
+    steps, outcome = [], Update.outcome
+    monkeypatch.setattr(build, "is_ahead", lambda device: True)
+    monkeypatch.setattr(Update, "outcome", lambda update: steps.append(update.step) or outcome(update))
+    speed.measure(config, prepare(config), 0.0)
+    assert steps == [*range(1, speed.UNTIMED + speed.TIMED + 1)]
 
 
 def test_measuring_shows_its_progress(options, monkeypatch, capsys):
