@@ -5,6 +5,8 @@ launches all at once, but with the addresses and shapes of its recording. So the
 buffers of a few sizes, with a graph for each step and set; rows and columns that a batch does not fill are computed and
 not read. Schemes need no support for it: in a graph, the number of tokens before the step is constant.
 
+Autocast would cast the weights at each replay. So a step is recorded with narrow copies of them, made once.
+
 Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R capacity in target tokens, H heads, D width
 of a head; the dimensions of a set of buffers are as large or larger.
 """
@@ -12,13 +14,16 @@ of a head; the dimensions of a set of buffers are as large or larger.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posnmt.model.base import TranslationModel
+from posnmt.model.layers import DecoderLayer, FeedForward
 from posnmt.model.state import DecoderState, LayerCache, select_rows
 from posnmt.model.transformer import Transformer
 from posnmt_position.seam import Carry
@@ -150,6 +155,43 @@ class GraphedState:
         new.keep([select_rows(each, rows) for each in old.carry], [select_rows(each, rows) for each in old.inner])
 
 
+class NarrowWeights:
+    """The matrices of decoder layers in the type of autocast, so that a graph does not cast them at each replay.
+
+    The products are those of autocast, to the bit. Weights of schemes and of other layers are cast as ever.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self._copies: dict[tuple[nn.Module, str, torch.dtype], nn.Parameter] = {}
+
+    @contextmanager
+    def in_place(self, device: torch.device) -> Iterator[None]:
+        """A block in which the layers have these weights, if autocast is on; the copies are made before it."""
+        wide = []
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+            wide = [(each, name, own) for each in self._matrices() for name, own in each.named_parameters()]
+            for each, name, own in wide:
+                key = each, name, dtype
+                if key not in self._copies:
+                    self._copies[key] = nn.Parameter(own.detach().to(dtype), requires_grad=False)
+                setattr(each, name, self._copies[key])
+        try:
+            yield
+        finally:
+            for each, name, own in wide:
+                setattr(each, name, own)
+
+    def _matrices(self) -> Iterator[nn.Module]:
+        """The matrices of every step, which only products read."""
+        for layer in self.model.decoder:
+            if isinstance(layer, DecoderLayer):
+                yield from (layer.attention.project, layer.attention.output, layer.cross.query, layer.cross.output)
+                if isinstance(layer.feed_forward, FeedForward):
+                    yield from (layer.feed_forward.fc1, layer.feed_forward.fc2)
+
+
 class GraphedDecoder(TranslationModel):
     """A Transformer for `search`, on a GPU, one batch at a time.
 
@@ -169,6 +211,7 @@ class GraphedDecoder(TranslationModel):
         self.failure: str | None = None
         self._sets: OrderedDict[tuple[Any, ...], Buffers] = OrderedDict()
         self._pool: Any = None
+        self._narrow = NarrowWeights(model)
         self._longest = 0
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -257,7 +300,7 @@ class GraphedDecoder(TranslationModel):
         torch.set_autocast_cache_enabled(False)
         torch.clear_autocast_cache()
         try:
-            with torch.cuda.graph(graph, pool=self._pool):
+            with self._narrow.in_place(buffers.tokens.device), torch.cuda.graph(graph, pool=self._pool):
                 hidden = buffers.run(self.model, start)
             buffers.recorded[start] = graph, hidden, _tables(self.model)
         except RuntimeError as error:

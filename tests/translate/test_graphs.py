@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posnmt.translate.graphs as graphs
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
-from posnmt.translate.graphs import Buffers, GraphedDecoder
+from posnmt.translate.graphs import Buffers, GraphedDecoder, NarrowWeights
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from posnmt_position.seam import Span
@@ -210,6 +211,49 @@ def test_a_graph_keeps_the_tables_that_it_reads(monkeypatch):
     kept = [tables for buffers in graphed._sets.values() for _, _, tables in buffers.recorded.values()]
     assert kept
     assert all(any(table is old for table in tables) for tables in kept)
+
+
+class Casts(TorchDispatchMode):
+    """The shapes of the tensors that are cast to bf16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: set[tuple[int, ...]] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") == torch.bfloat16:
+            self.shapes.add(tuple(args[0].shape))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", each_of(TRANSFORMERS))
+def test_narrow_weights_change_nothing_under_autocast_and_are_taken_back(name):
+    model = build(**MODELS[name]).float().to(DEVICE)
+    source, target = tokens(3, 7).to(DEVICE), tokens(3, 5, seed=1).to(DEVICE)
+    before = {name: (id(each), each.dtype) for name, each in model.named_parameters()}
+    narrow = NarrowWeights(model)
+    with torch.inference_mode(), torch.autocast(DEVICE.type, torch.bfloat16):
+        wanted = model(source, None, target)
+        with narrow.in_place(DEVICE):
+            assert torch.equal(model(source, None, target), wanted)
+            assert {each.dtype for each in model.parameters()} == {torch.float32, torch.bfloat16}
+    assert {name: (id(each), each.dtype) for name, each in model.named_parameters()} == before
+    with narrow.in_place(DEVICE):  # without autocast they are not used
+        assert {each.dtype for each in model.parameters()} == {torch.float32}
+
+
+@torch.no_grad()
+def test_a_step_with_narrow_weights_casts_no_matrix():
+    model = build(system="transformer").float().to(DEVICE)
+    width, inner = model.config.d_model, model.config.feed_forward
+    matrices = {(3 * width, width), (width, width), (inner, width), (width, inner)}
+    narrow = NarrowWeights(model)
+    with torch.autocast(DEVICE.type, torch.bfloat16, cache_enabled=False):
+        state = model.start(model.encode(tokens(3, 7).to(DEVICE), None), None)
+        for copies, found in ((False, matrices), (True, set())):
+            with narrow.in_place(DEVICE) if copies else nullcontext(), Casts() as casts:
+                model.advance(tokens(3, 1, seed=1).to(DEVICE), state)
+            assert casts.shapes & matrices == found
 
 
 @pytest.mark.skipif(ON_GPU, reason="there is a GPU")
