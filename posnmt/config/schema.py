@@ -520,7 +520,9 @@ class Train(Section):
     precision: Literal["auto", "bf16", "fp32", "fp64"] = Field(
         "auto", description="auto: bf16 if the hardware multiplies it, else fp32; fp64 is for tests"
     )
-    compile: bool = Field(False, description="torch.compile: takes minutes before the first update, for long runs")
+    compile: bool = Field(
+        False, description="torch.compile of each Transformer layer: takes a minute or more before the first update"
+    )
     shard: Annotated[bool, MayChange()] = Field(
         False,
         description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "

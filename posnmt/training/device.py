@@ -38,6 +38,8 @@ def make_fabric(train: Train) -> Fabric:
     width = precision(train, accelerator)
     # parts of a sum of bf16 products are added in float32
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    # cuDNN's attention makes a plan for each shape, and batches have many; PyTorch 2.11 would prefer it on an H100
+    torch.backends.cuda.enable_cudnn_sdp(False)
     # with a sharding strategy, Fabric refuses float64 by name but not as a plugin
     arithmetic: Any = {"plugins": DoublePrecision()} if width == "64-true" else {"precision": width}
     fabric = Fabric(

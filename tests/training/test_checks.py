@@ -118,6 +118,12 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
     assert "lower train.batch (now 250 tokens)" in fault
 
 
+def test_a_model_without_compiled_layers_is_refused(path, tmp_path):
+    fault = refused(load(path, ["model.system=sru", "train.compile=true"]), tmp_path / "run")
+    assert "sru has no layers that torch.compile translates" in fault
+    assert "train.compile" in fault
+
+
 def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
     def rehearse(self, numbers):
         raise RuntimeError("shapes differ")
