@@ -6,6 +6,8 @@ raises there, and what is sent past `sent` is seen.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -145,3 +147,22 @@ def test_a_step_reads_its_device_once_and_waits_for_nothing_else(name, mode, on_
         searched(model, META, mode)
     assert on_meta.reads == on_meta.steps > 3
     assert sending.copies == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_real_gpu_is_waited_for_once_a_step(mode, monkeypatch):
+    monkeypatch.setenv("POSNMT_KERNELS", "never")  # which would be compiled for these sizes alone
+    gpu = torch.device("cuda", 0)
+    model = build_model(settings(system="relative"), VOCABULARY, VOCABULARY).to(gpu).eval()
+    searched(model, gpu, mode)  # libraries are loaded
+    counted = Counted(monkeypatch)
+    with warnings.catch_warnings(record=True) as waits:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            searched(model, gpu, mode)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    waits = [str(each.message) for each in waits if "synchroniz" in str(each.message)]
+    assert 0 < len(waits) <= counted.steps
