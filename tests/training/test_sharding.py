@@ -54,6 +54,8 @@ def runs(tmp_path_factory):
     path = str(corpus.make(folder))
     jobs = [
         {"out": "ddp", "settings": ALONE},
+        {"out": "ddp-ahead", "settings": ALONE, "ahead": True},
+        {"out": "relative-ahead", "settings": SHARED, "ahead": True},
         {"out": "timed", "settings": [*ALONE, "train.minutes=0.01", "train.steps=null"]},
         {"out": "relative", "settings": SHARED},
         {"out": "reordering", "settings": [*SHARED, *REORDERING]},
@@ -110,6 +112,15 @@ def test_slices_train_as_whole_copies_do(runs):
     assert all(norm > CLIP for norm in norms[0])  # clipped at every step, and by the same norm everywhere
     for other in norms[1:]:
         assert other == pytest.approx(norms[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ddp", "relative"])
+def test_processes_that_prepare_work_while_devices_compute_train_alike(runs, name):
+    """A thread of each makes its batches, and values are read an update later, except where weights are shared out."""
+    assert_same_course(runs / f"{name}-ahead", runs / name)
+    lags = {"ddp": 1, "relative": 0}
+    assert [each["ahead"] for each in held(runs, f"{name}-ahead")] == [[True, lags[name]]] * 2
+    assert [each["ahead"] for each in held(runs, name)] == [[False, 0]] * 2
 
 
 @pytest.mark.parametrize("name", ["ddp", "relative", "reordering"])
@@ -196,6 +207,7 @@ def watched_finish(keeper, t, reason, original=keep.Keeper.finish):
         "moments": entries(moments),
         "gradients": list(WatchedWhole.entries),
         "seeds": WatchedWhole.seeds,
+        "ahead": [t.prefetch is not None, t.lag],
     }
     folder = keeper.run.folder
     folder.with_name(f"{folder.name}.{t.fabric.global_rank}.json").write_text(json.dumps(figures))
@@ -240,7 +252,7 @@ def work(folder):
     scroll.learning_rate, why_stop = watched_rate, stop.why_stop
     for job in json.loads((folder / "jobs.json").read_text()):
         out, config = folder / job["out"], load(job["config"], job["settings"])
-        stop.why_stop = why_stop
+        stop.why_stop, build.is_ahead = why_stop, lambda device, job=job: job.get("ahead", False)
         WatchedWhole.entries.clear()
         for noted in (WatchedWhole.seeds, SHARES, NORMS):
             noted.clear()
