@@ -14,19 +14,15 @@ Legend: n tokens, d model width, V vocabulary entries, V' with padding.
 
 from __future__ import annotations
 
-import importlib.util
-import warnings
-from functools import cache
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from posnmt.model.kernels.shaw import compiles
+from posnmt.model.kernels.trial import WITHIN, WITHIN_TF32, Results, trusted
+
 LOGITS = 2**28
 """Approximate number of logits of a chunk: 512 MiB in bfloat16, 8,389 tokens at 32,000 vocabulary entries."""
-
-DIFFERENCE = 2**-6
-"""The greatest difference of a small case from its value in float64, as a share of it; bfloat16 rounds by 2^-9."""
 
 
 def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
@@ -40,50 +36,50 @@ def serves(hidden: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
         hidden.is_cuda
         and dtype in (torch.bfloat16, torch.float32)
         and weight.dtype != torch.float64
-        and _compiles(hidden.device)
-        and works(hidden.device, dtype)
+        and compiles(hidden.device)
+        and trusts(hidden.device, dtype)
     )
 
 
-@cache
-def _compiles(device: torch.device) -> bool:
-    """Whether Triton is installed and supports bfloat16 on this generation of GPU."""
-    return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-@cache
-def works(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a small case is as it should be, tried once a process; a warning says why not."""
-    try:
-        off = difference(device, dtype)
-    except Exception as error:  # of the compiler, of the driver
-        reason = f"{type(error).__name__}: {error}"
-    else:
-        if off < DIFFERENCE:
-            return True
-        reason = f"a small case is off by {off:.1%}"
-    warnings.warn(
-        f"the loss is computed without its kernels for {dtype} on {device}, more slowly: {reason}", stacklevel=2
+def trusts(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the kernels agree with the equation in a small case, with products of a type."""
+    tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    within = WITHIN_TF32 if tf32 else WITHIN[dtype]
+    return trusted(
+        "the loss by kernels",
+        f"{dtype}{' in TF32' if tf32 else ''}",
+        device,
+        lambda: _by_kernels(device, dtype),
+        lambda: _by_equation(device),
+        within,
     )
-    return False
 
 
-def difference(device: torch.device, dtype: torch.dtype) -> float:
-    """The greatest difference from float64 among loss, likelihood and gradients of a small case, as a share of each."""
-    entries, smoothing = 300, 0.1
-    numbers = torch.arange(entries * 16, device=device)
-    w, b, targets = numbers.view(entries, 16).cos(), numbers[:entries].sin(), numbers[:70] * 4
-    h = (numbers * 0.7)[: 70 * 16].view(70, 16).sin()
-    loss, likelihood, gradients = projected_cross_entropy(h, w, b, targets, smoothing, dtype, True)
+def _case(device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+    """Hidden states, weights and bias, targets, and the smoothing; some tokens and entries are beyond whole tiles."""
+    numbers = torch.arange(300 * 16, device=device)
+    weight, bias, targets = numbers.view(300, 16).cos(), numbers[:300].sin(), numbers[:70] * 4
+    return (numbers * 0.7)[: 70 * 16].view(70, 16).sin(), weight, bias, targets, 0.1
+
+
+def _by_kernels(device: torch.device, dtype: torch.dtype) -> Results:
+    loss, likelihood, gradients = projected_cross_entropy(*_case(device), dtype, needs_gradients=True)
     assert gradients is not None
-    h, w, b = (each.double() for each in (h, w, b))
+    return dict(zip(_RESULTS, (loss, likelihood, *gradients), strict=True))
+
+
+def _by_equation(device: torch.device) -> Results:
+    *narrow, targets, smoothing = _case(device)
+    h, w, b = (each.double() for each in narrow)
     logs = (h @ w.t() + b).log_softmax(-1)
-    right = functional.one_hot(targets, entries)
-    slopes = logs.exp() - (1 - smoothing) * right - smoothing / entries
-    nll = -(logs * right).sum()
-    exact = (1 - smoothing) * nll - smoothing / entries * logs.sum(), nll, slopes @ w, slopes.t() @ h, slopes.sum(0)
-    pairs = zip((loss, likelihood, *gradients), exact, strict=True)
-    return float(torch.stack([(one - other).norm() / other.norm() for one, other in pairs]).max().nan_to_num(torch.inf))
+    right = functional.one_hot(targets, len(w))
+    slopes = logs.exp() - (1 - smoothing) * right - smoothing / len(w)
+    likelihood = -(logs * right).sum()
+    loss = (1 - smoothing) * likelihood - smoothing / len(w) * logs.sum()
+    return dict(zip(_RESULTS, (loss, likelihood, slopes @ w, slopes.t() @ h, slopes.sum(0)), strict=True))
+
+
+_RESULTS = "loss", "likelihood", "gradient of hidden states", "gradient of weights", "gradient of the bias"
 
 
 def projected_cross_entropy(

@@ -6,11 +6,13 @@ On a GPU where there is one; else by Triton's interpreter, on tensors of the CPU
 from __future__ import annotations
 
 import os
+from functools import partial
 from unittest.mock import patch
 
 import pytest
 import torch
 
+from posnmt.model.kernels import trial
 from posnmt.training import loss, loss_fused
 from tests.support import triton_interpreter
 
@@ -168,33 +170,37 @@ def test_the_host_waits_for_nothing():
 
 
 @pytest.fixture
-def untried():
-    loss_fused.works.cache_clear()
-    yield
-    loss_fused.works.cache_clear()
+def _untried(monkeypatch):
+    monkeypatch.setattr(trial, "_verdicts", {})
 
 
 @pytest.mark.parametrize("dtype", WITHIN)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_kernels_that_work_are_found_to_work(dtype, mode, untried, recwarn):
-    with mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        assert loss_fused.difference(torch.device(DEVICE), dtype) < WITHIN[dtype]
-        assert loss_fused.works(torch.device(DEVICE), dtype)
-    assert not recwarn.list
+@pytest.mark.usefixtures("_untried")
+def test_kernels_that_work_are_trusted(dtype, mode, capsys):
+    with mode(), torch.autocast(DEVICE, torch.bfloat16):
+        assert loss_fused.trusts(torch.device(DEVICE), dtype)
+    assert capsys.readouterr().err == ""
 
 
-def broken(*_):
+def fails(kernel, *given):
     raise RuntimeError("no compiler")
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of Triton's interpreter
+def doubles(kernel, *given):
+    kernel(*given)
+    given[-1].mul_(2)  # figures or sums
+
+
+@pytest.mark.usefixtures("_untried")
 @pytest.mark.parametrize("kernel", ["normalise", "slopes"])
-@pytest.mark.parametrize(("fault", "reason"), [(broken, "RuntimeError: no compiler"), (lambda *_: None, "is off by")])
-def test_kernels_that_do_not_work_are_not_taken(kernel, fault, reason, untried, monkeypatch):
-    monkeypatch.setattr(loss_triton, kernel, fault)
-    with pytest.warns(UserWarning, match=reason):
-        assert not loss_fused.works(torch.device(DEVICE), torch.bfloat16)
-    assert not loss_fused.works(torch.device(DEVICE), torch.bfloat16)  # and no second warning
+@pytest.mark.parametrize(("fault", "reason"), [(fails, "RuntimeError: no compiler"), (doubles, "differs by")])
+def test_kernels_that_do_not_work_are_not_taken(kernel, fault, reason, monkeypatch, capsys):
+    monkeypatch.setattr(loss_triton, kernel, partial(fault, getattr(loss_triton, kernel)))
+    for _ in range(2):
+        assert not loss_fused.trusts(torch.device(DEVICE), torch.bfloat16)
+    [line] = capsys.readouterr().err.splitlines()
+    assert reason in line
 
 
 @pytest.mark.skipif(not triton_interpreter.ON_GPU, reason="needs a GPU")
