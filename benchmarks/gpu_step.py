@@ -192,7 +192,8 @@ def profiled(arguments: argparse.Namespace, name: str, store: Any) -> Iterator[d
             wait()
         seconds = time.perf_counter() - began
         updates.close()
-    took = {each: each.self_device_time_total if on_gpu else each.self_cpu_time_total for each in found.key_averages()}
+    events = [each for each in found.key_averages() if not each.is_user_annotation]  # which contain kernels
+    took = {each: each.self_device_time_total if on_gpu else each.self_cpu_time_total for each in events}
     yield {"milliseconds": 1000 * seconds / 3, "of_kernels": sum(took.values()) / 3000}
     for each in sorted(took, key=lambda each: -took[each])[:25]:
         yield {"kernel": each.key[:120], "milliseconds": took[each] / 3000, "calls": each.count / 3}
