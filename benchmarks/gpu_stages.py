@@ -40,6 +40,8 @@ FAMILIES = (
     "mpr-head",
     "re-both",
 )
+SEARCHING = ("graphs", "waits", "device")
+"""Tests of search that need a GPU."""
 GRAPHED = ("transformer", "relative", "rope", "rnn")
 VOCABULARY = 8004
 
@@ -81,11 +83,12 @@ def ceilings(work: Path, tiny: bool) -> Iterator[Line]:
 
 
 def tests(work: Path, tiny: bool) -> Iterator[Line]:
-    """The tests of the kernels and of CUDA graphs: a line for each as it ends, several at once where pytest can."""
+    """The tests of the kernels and of search on a GPU: a line for each as it ends, several at once where pytest can."""
     work.mkdir(parents=True, exist_ok=True)
     outcomes = work / "outcomes.jsonl"
     outcomes.unlink(missing_ok=True)
-    chosen = ["tests/translate/test_graphs.py", *(["-k", "refused"] if tiny else kernel_tests())]
+    searching = [name for each in SEARCHING if (ROOT / (name := f"tests/translate/test_{each}.py")).exists()]
+    chosen = [searching[0], "-k", "refused"] if tiny else [*kernel_tests(), *searching]
     several = ["-n", "6"] if not tiny and importlib.util.find_spec("xdist") else []
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "gpu_outcomes", *several, *chosen]
     places = os.pathsep.join([str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")])
