@@ -202,5 +202,6 @@ class DecoderLayer(ResidualLayer):
 def _compiled(forward: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
     """A `forward` as torch.compile translates it: one for all layers of a class, so that they share its graphs."""
     torch.compiler.assume_constant_result(shaw.compiles)
+    torch._dynamo.config.optimize_ddp = False  # it would divide graphs at DDP's buckets; layers are small enough
     compiled: Callable[..., Tensor] = torch.compile(forward, backend=backend, dynamic=True)
     return compiled

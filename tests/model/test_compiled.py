@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+from functools import cache
+
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from posnmt.model.kernels import shaw
 from posnmt.training.loss import TrainingLoss
 from tests.support import tiny
 
@@ -97,6 +101,18 @@ def test_inference_is_not_compiled():
     with torch.no_grad():
         compiled.eval()(*batch(*SHAPES[0]))
     assert counters["stats"]["unique_graphs"] == 0
+
+
+def test_what_a_device_can_do_is_asked_once_and_not_traced(monkeypatch):
+    """`shaw.serves` asks in every layer. The answer comes from code that torch.compile cannot trace."""
+    losses("transformer", "eager")
+    asked = []
+    monkeypatch.setattr(
+        shaw, "_compiles", cache(lambda device: asked.append(importlib.util.find_spec("torch")) or True)
+    )
+    answer = torch.compile(lambda x: x + 1 if shaw.compiles(x.device) else x, backend="eager", fullgraph=True)
+    assert [answer(torch.zeros(2)).sum(), answer(torch.zeros(3)).sum()] == [2, 3]
+    assert len(asked) == 1
 
 
 def test_a_model_without_such_layers_says_so():
