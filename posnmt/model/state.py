@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -56,7 +57,7 @@ class DecoderState:
 
     memory: list[tuple[Tensor, Tensor]]
     memory_mask: Tensor | None
-    caches: list[LayerCache | None]
+    caches: Sequence[LayerCache | None]
     carry: list[Carry] = field(default_factory=list)
     length: int = 0
 

@@ -163,7 +163,7 @@ class Transformer(OrderedTranslator):
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
         memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
-        caches: list[LayerCache | None] = [LayerCache() for _ in self.decoder]
+        caches = [LayerCache() for _ in self.decoder]
         if lengths is not None:
             lengths = lengths + self.config.source_begin
         mask = padding_mask(self.read(encoded, lengths), encoded.shape[1])
