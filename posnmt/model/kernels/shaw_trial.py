@@ -17,7 +17,11 @@ from torch import Tensor
 
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.operands import Attention
-from posnmt.model.kernels.trial import WITHIN, WITHIN_TF32, Results, trusted
+from posnmt.model.kernels.trial import WITHIN, WITHIN_TF32, Results, by_user, trusted, verdicts
+from posnmt_position.distance_vectors import DistanceVectors
+
+NAME = "the kernel for relative positions"
+"""For people."""
 
 SHORT = 32
 """Tokens of the longest input whose blocks are small."""
@@ -61,31 +65,69 @@ def trusts(attention: Attention) -> bool:
     q, vectors = attention.q, attention.distance_vectors
     if vectors is None:
         return False
+    if torch.compiler.is_compiling():  # the numbers of a case may be symbols
+        return in_graph(q.dtype, q.device)
+    trains = torch.is_grad_enabled() and any(each.requires_grad for each in (q, attention.k, attention.v))
+    return tried(_case(q, vectors, attention.mask, attention.causal, attention.dropout, trains), q.device)
+
+
+def _case(
+    q: Tensor, vectors: DistanceVectors, mask: Tensor | None, causal: bool, dropout: float, trains: bool = True
+) -> Case:
+    """The small case that compiles what these operands need."""
     tables = [table for table in vectors if table is not None]
-    _, _, tokens, width = q.shape
+    _, count, tokens, width = q.shape
     least = SHORT if tokens <= SHORT else -(-(len(tables[0]) // 2 + SEVERAL) // 16) * 16
-    case = Case(
+    return Case(
         q.dtype,
         width,
-        heads=1 if q.shape[1] == 1 else 16 if q.shape[1] % 16 == 0 else 2,
+        heads=1 if count == 1 else 16 if count % 16 == 0 else 2,
         tokens=least if tokens % 16 == 0 else least - 1,
         reach=len(tables[0]) // 2,
-        causal=attention.causal,
-        dropout=attention.dropout,
+        causal=causal,
+        dropout=dropout,
         on_keys=vectors.keys is not None,
         on_values=vectors.values is not None,
-        masked=attention.mask is not None,
-        trains=torch.is_grad_enabled() and any(each.requires_grad for each in (q, attention.k, attention.v, *tables)),
+        masked=mask is not None,
+        trains=trains or (torch.is_grad_enabled() and any(each.requires_grad for each in tables)),
         tf32=q.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest",
     )
-    return tried(case, q.device)
+
+
+def in_graph(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a compiled graph uses the kernel: training in this type was tried on this device, and always agreed.
+
+    torch.compile is to take it as a constant.
+    """
+    decided = by_user()
+    if decided is not None:
+        return decided
+    found = [trust for case, trust in verdicts(NAME, device).items() if case.dtype == dtype and case.trains]  # type: ignore[attr-defined]
+    return bool(found) and all(found)
+
+
+def try_training(
+    vectors: DistanceVectors, heads: int, causal: bool, dropout: float, dtype: torch.dtype, device: torch.device
+) -> bool:
+    """Try the kernel for training as most batches need it, before torch.compile: see `in_graph`.
+
+    Args:
+        vectors: of a layer's view.
+        heads, causal, dropout: of its attention; rows of a causal one are not masked.
+        dtype: of queries, keys and values.
+    """
+    [table, *_] = [each for each in vectors if each is not None]
+    shape = heads, SHORT + 1, table.shape[1]
+    q = torch.empty(1, *shape, dtype=dtype, device=device, requires_grad=True)
+    mask = None if causal else q.new_ones(1, 1, 1, shape[1], dtype=torch.bool)
+    return tried(_case(q, vectors, mask, causal, dropout), device)
 
 
 def tried(case: Case, device: torch.device) -> bool:
     """Whether the kernel agrees with the equation in a case."""
     within = WITHIN_TF32 if case.tf32 else WITHIN[case.dtype]
     return trusted(
-        "the kernel for relative positions",
+        NAME,
         case,
         device,
         lambda: _by_kernel(case, device),

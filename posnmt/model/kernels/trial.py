@@ -28,7 +28,7 @@ WITHIN_TF32 = 5e-3
 Results = Mapping[str, Tensor]
 """What a form computes of a case: its outputs and its gradients, by name."""
 
-_verdicts: dict[tuple[Hashable, ...], bool] = {}
+_verdicts: dict[tuple[str, Hashable, torch.device], bool] = {}
 _lock = Lock()
 
 
@@ -54,10 +54,8 @@ def trusted(
     Raises:
         UserError: POSNMT_KERNELS is neither `always` nor `never`.
     """
-    if asked := os.environ.get(VARIABLE):
-        if asked not in ("always", "never"):
-            raise UserError(f"it is always or never, not {asked!r}", VARIABLE, "leave it out to try each kernel first")
-        return asked == "always"
+    if (decided := by_user()) is not None:
+        return decided
     key = name, case, device
     verdict = _verdicts.get(key)
     if verdict is not None or torch.compiler.is_compiling() or _is_recording(device):
@@ -70,6 +68,23 @@ def trusted(
                 warn(f"{name} is not used on {device} ({case}): {fault}; the plain form is used, which is slower")
             _verdicts[key] = not fault
         return _verdicts[key]
+
+
+def by_user() -> bool | None:
+    """Whether POSNMT_KERNELS lets kernels be used; None: a trial decides.
+
+    Raises:
+        UserError: it is neither `always` nor `never`.
+    """
+    asked = os.environ.get(VARIABLE)
+    if asked and asked not in ("always", "never"):
+        raise UserError(f"it is always or never, not {asked!r}", VARIABLE, "leave it out to try each kernel first")
+    return asked == "always" if asked else None
+
+
+def verdicts(name: str, device: torch.device) -> dict[Hashable, bool]:
+    """Case → whether it is trusted, of what was tried of a kernel on a device."""
+    return {case: verdict for (kernel, case, where), verdict in _verdicts.items() if (kernel, where) == (name, device)}
 
 
 def _is_recording(device: torch.device) -> bool:
