@@ -39,8 +39,8 @@ class Tile(NamedTuple):
 TILES = {"exact": Tile(16, 16, 4), "small": Tile(32, 32, 4, 1), "large": Tile(64, 32, 4)}
 """exact: for products of float32; large: for narrow types, heads of up to 64 and sentences beyond 32; small: the rest.
 
-As compiled for an H100 (bf16, D = 64, k = 16, dropout), none spills registers, and a multiprocessor holds two programs or more.
-Of tiles of 64 x 64 with 8 warps it holds one, and both backward kernels spill.
+As compiled for an H100 (bf16, D = 64, k = 16, dropout), the last two spill no registers, and a multiprocessor holds two
+programs or more. Of tiles of 64 x 64 with 8 warps it holds one, and both backward kernels spill.
 """
 
 
