@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from posnmt.config.schema import Activation, Model, Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
-from posnmt.model.kernels import shaw
+from posnmt.model.kernels import shaw, shaw_trial
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt_position.dropout import Dropout
@@ -96,9 +96,11 @@ class ResidualLayer(nn.Module):
 
     Attributes:
         compiled: `forward` as compiled for training, a function of the layer and its arguments; None: it is not.
+        has_tried: whether `forward` was called in training before.
     """
 
     compiled: Callable[..., Tensor] | None = None
+    has_tried = False
 
     def __init__(self, residual: Residual) -> None:
         super().__init__()
@@ -109,16 +111,19 @@ class ResidualLayer(nn.Module):
         """Let torch.compile translate `forward`, for any number of rows and tokens; inference stays as it is.
 
         Equal layers of a stack are compiled once. Decoding has many more shapes and states, each a graph of its own.
+        The first call is not compiled: it tries kernels, which a graph cannot.
 
         Args:
             backend: of torch.compile.
         """
-        self.compiled = _compiled(type(self).forward, backend)
+        self.compiled, self.has_tried = _compiled(type(self).forward, backend), False
 
     def __call__(self, *given: Any, **named: Any) -> Tensor:
         """`forward`; the compiled one has no hooks of modules."""
         if self.compiled is not None and self.training:
-            return self.compiled(self, *given, **named)
+            if self.has_tried:
+                return self.compiled(self, *given, **named)
+            self.has_tried = True
         output: Tensor = super().__call__(*given, **named)
         return output
 
@@ -201,7 +206,8 @@ class DecoderLayer(ResidualLayer):
 @cache
 def _compiled(forward: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
     """A `forward` as torch.compile translates it: one for all layers of a class, so that they share its graphs."""
-    torch.compiler.assume_constant_result(shaw.compiles)
+    for choice in (shaw.compiles, shaw_trial.in_graph):
+        torch.compiler.assume_constant_result(choice)
     torch._dynamo.config.optimize_ddp = False  # it would divide graphs at DDP's buckets; layers are small enough
     compiled: Callable[..., Tensor] = torch.compile(forward, backend=backend, dynamic=True)
     return compiled
