@@ -182,6 +182,33 @@ def test_a_query_that_sees_no_key_gets_zeros():
         assert grad.isfinite().all()
 
 
+@pytest.mark.parametrize(("reach", "padding_of"), [(0, 7), (3, 1), (4, 7), (16, 7)])
+def test_padding_of_rows_by_distance_is_not_read_and_stays_zero(reach, padding_of):
+    """Rows begin at multiples of 8 numbers. What is read is not a number in the padding; what is written is 0 there."""
+    torch.manual_seed(1)
+    distances = 2 * reach + 1
+    assert shaw.columns(reach) == distances + padding_of
+    assert shaw.columns(reach) % 8 == 0
+    q, k, v, grad = (torch.randn(1, 19, 2, 16, device=DEVICE) for _ in range(4))
+    term, of_sums = (torch.randn(1, 19, 2, shaw.columns(reach), device=DEVICE) for _ in range(2))
+
+    def computed(unread):
+        for each in (term, of_sums):
+            each[..., distances:] = unread
+        attended, sums, normaliser, seed = shaw._forward(q, k, v, term, None, reach, False, 0.0, True)
+        delta = (grad * attended).sum(-1)
+        gradients = shaw._backward(q, k, v, term, None, seed, normaliser, grad, of_sums, delta, reach, False, 0.0)
+        return attended, sums, normaliser, *gradients
+
+    found = computed(torch.nan)
+    for one, other in zip(found, computed(0.0), strict=True):
+        assert torch.equal(one, other)
+    for rows in (found[1], found[-1]):
+        assert rows.shape == term.shape
+        assert rows[..., :distances].any()
+        assert not rows[..., distances:].any()
+
+
 class Bias(LayerPosition):
     def logits(self, q, k, span):
         return q.new_ones(1)
@@ -282,6 +309,6 @@ def test_a_compiled_graph_calls_the_kernel(monkeypatch):
 def test_the_operators_are_declared_as_they_are(values):
     """Schemas, shapes and strides of what they return, and gradients: PyTorch's own check."""
     q, k, v = (torch.randn(1, 3, 2, 16, device=DEVICE, requires_grad=True) for _ in range(3))
-    term = torch.randn(1, 3, 2, 5, device=DEVICE, requires_grad=True)
+    term = torch.randn(1, 3, 2, shaw.columns(2), device=DEVICE, requires_grad=True)
     mask = torch.tensor([[1, 1, 0]], dtype=torch.uint8, device=DEVICE)
     torch.library.opcheck(shaw._operator, (q, k, v, term, mask, 2, True, 0.0, values))

@@ -4,8 +4,11 @@ The kernels (`shaw_triton.py`) do not read the tables of vectors. They take the 
 the 2k+1 distances, and return the attention weights summed by distance, which are then multiplied by `w^V_r`. PyTorch
 computes both products, and so the gradients of the tables.
 
-Shapes: B rows, T tokens, H heads, D width of a head, R = 2k+1 distances. Internal tensors have tokens before heads
-([B,T,H,..], dense), the layout of the projections, so that little is copied.
+Rows by distance have R' columns, a multiple of 8, and the tables as many rows, zeros beyond R = 2k+1. So they begin at
+multiples of 16 bytes, without which a product takes a slow kernel.
+
+Shapes: B rows, T tokens, H heads, D width of a head, R distances, R' with padding. Internal tensors have tokens before
+heads ([B,T,H,..], dense), the layout of the projections, so that little is copied.
 """
 
 from __future__ import annotations
@@ -17,9 +20,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 WIDEST = 128
 """The widest head supported: tiles of wider heads would not fit a GPU's registers."""
+
+
+def columns(reach: int) -> int:
+    """R', the columns of a row by distance: 2k+1, rounded up to a multiple of 8."""
+    return -(-(2 * reach + 1) // 8) * 8
 
 
 def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
@@ -81,7 +90,7 @@ def shaw_attention(
     read = q if unrotated is None else unrotated
     read, k, v = (x.transpose(1, 2).contiguous() for x in (read, k, v))  # [B,T,H,D]
     q = read if unrotated is None or unrotated is q else q.transpose(1, 2).contiguous()
-    key_term = None if keys is None else read @ keys.to(q.dtype).transpose(0, 1)  # [B,T,H,R]
+    key_term = None if keys is None else read @ _padded(keys, q.dtype).transpose(0, 1)  # [B,T,H,R']
     if mask is not None:
         mask = mask.reshape(mask.shape[0], -1).expand(q.shape[0], -1).to(torch.uint8).contiguous()
     # an operator of PyTorch costs tens of microseconds for each call; a graph needs one, and calls it without Python
@@ -90,8 +99,13 @@ def shaw_attention(
         q, k, v, key_term, mask, len(table) // 2, causal, float(dropout), values is not None
     )
     if values is not None:
-        attended = attended + by_distance @ values.to(q.dtype)
+        attended = attended + by_distance @ _padded(values, q.dtype)
     return attended.transpose(1, 2)
+
+
+def _padded(table: Tensor, dtype: torch.dtype) -> Tensor:
+    """[R',D] vectors in a type, zeros beyond R."""
+    return functional.pad(table.to(dtype), (0, 0, 0, columns(len(table) // 2) - len(table)))
 
 
 def _forward(
@@ -105,7 +119,7 @@ def _forward(
     dropout: float,
     weighs: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Attended values [B,T,H,D], and with `weighs` the attention weights summed by clipped distance [B,T,H,R].
+    """Attended values [B,T,H,D], and with `weighs` the attention weights summed by clipped distance [B,T,H,R'].
 
     Returns:
         Both; the logarithm of each query's normaliser [B,T,H]; the seed of the dropout. What was not asked for is
@@ -115,7 +129,7 @@ def _forward(
 
     q, k, v = (x.contiguous() for x in (q, k, v))
     attended, by_distance, normaliser, seed = _outputs(q, k, v, key_term, mask, reach, causal, dropout, weighs)
-    # the kernel does not write distances beyond the sentence, or to the right in a causal stack
+    # the kernel does not write distances beyond the sentence, or to the right in a causal stack, or the padding
     by_distance.zero_()
     if dropout:
         seed.random_(2**62)
@@ -141,7 +155,7 @@ def _outputs(
     """The tensors that `_forward` returns, not yet computed."""
     return (
         q.new_empty(q.shape),
-        q.new_empty(*q.shape[:-1], 2 * reach + 1 if weighs else 0),
+        q.new_empty(*q.shape[:-1], columns(reach) if weighs else 0),
         q.new_empty(q.shape[:-1], dtype=torch.float32),
         q.new_empty(1 if dropout else 0, dtype=torch.int64),
     )

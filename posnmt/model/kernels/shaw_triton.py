@@ -4,10 +4,11 @@ For each query, a term of the clipped distance r = clip(j - i, -k, k) is constan
 keys right of k, and varies only near the diagonal. So a program iterates over the blocks before, near and after the
 diagonal. Before and after, the term is a broadcast column, and a sum by distance is a running sum for each query; near
 it, each pair of query and key reads or writes its own element in a row of R = 2k+1. No two pairs write to the same
-element, since within the reach each distance has one key.
+element, since within the reach each distance has one key. A row has R' columns (`shaw.columns`), of which those beyond
+R are neither read nor written.
 
 Queries are i, keys j; a tile is [ROWS, COLUMNS], queries by keys, in float32. All tensors are dense and have tokens
-before heads: [B,T,H,D], [B,T,H,R], [B,T,H]; the mask is [B,T]. A program computes a block of tokens of one of the
+before heads: [B,T,H,D], [B,T,H,R'], [B,T,H]; the mask is [B,T]. A program computes a block of tokens of one of the
 B x H pairs of row and head.
 """
 
@@ -22,6 +23,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from posnmt.model.kernels.shaw import columns
 
 BEFORE, NEAR, AFTER = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Parts of the keys: all at distance -k or further left, around the queries, all at k or further right."""
@@ -55,6 +58,7 @@ class Launch:
         self.pairs = batch * self.heads
         self.constants = {
             "REACH": reach,
+            "STRIDE": columns(reach),
             "CAUSAL": causal,
             "DROPOUT": dropout,
             "D": width,
@@ -79,8 +83,8 @@ class Launch:
 @triton.jit
 def forward(
     Q, K, V, KeyTerm, Mask, Seed, Attended, ByDistance, Normaliser, tokens, heads,
-    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Attended values, the logarithm of each query's normaliser, and the weights summed by distance."""
     pair, first = _program(tokens, ROWS)
@@ -91,9 +95,9 @@ def forward(
     Attended += origin * D
     Normaliser += origin
     if KeyTerm is not None:
-        KeyTerm += origin * (2 * REACH + 1)
+        KeyTerm += origin * STRIDE
     if ByDistance is not None:
-        ByDistance += origin * (2 * REACH + 1)
+        ByDistance += origin * STRIDE
     i = first + tl.arange(0, ROWS)
     at_i = i * heads
     q = _rows(Q, at_i, i, tokens, D, WIDTH)
@@ -108,7 +112,9 @@ def forward(
             j = start + tl.arange(0, COLUMNS)
             at_j = j * heads
             k = _rows(K, at_j, j, tokens, D, WIDTH)
-            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            logits = _logits(
+                q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, STRIDE, CAUSAL, PRECISION
+            )
             higher = tl.maximum(highest, tl.max(logits, 1))
             base = tl.where(higher == float("-inf"), 0.0, higher)  # no key seen so far
             weights = tl.exp(logits - base[:, None])
@@ -129,37 +135,37 @@ def forward(
     tl.store(Normaliser + at_i, normaliser, mask=i < tokens)
     _store_rows(Attended, attended / total[:, None], at_i, i, tokens, D, WIDTH)
     if ByDistance is not None:
-        _store_column(ByDistance, 0, left / total, at_i, i, tokens, REACH)
-        _store_column(ByDistance, 2 * REACH, right / total, at_i, i, tokens, REACH)
+        _store_column(ByDistance, 0, left / total, at_i, i, tokens, STRIDE)
+        _store_column(ByDistance, 2 * REACH, right / total, at_i, i, tokens, STRIDE)
         _store_near_weights(
             q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
-            REACH, CAUSAL, DROPOUT, D, WIDTH, ROWS, COLUMNS, PRECISION,
+            REACH, STRIDE, CAUSAL, DROPOUT, D, WIDTH, ROWS, COLUMNS, PRECISION,
         )  # fmt: skip
 
 
 @triton.jit
 def _store_near_weights(
     q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
-    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Store the weights within the reach, which are not summed: these few tiles are recomputed, now normalised."""
     low, high = _seen(NEAR, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
     for start in range(low, high, COLUMNS):
         j = start + tl.arange(0, COLUMNS)
         k = _rows(K, j * heads, j, tokens, D, WIDTH)
-        logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, CAUSAL, PRECISION)
+        logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, STRIDE, CAUSAL, PRECISION)
         weights = tl.exp(logits - normaliser[:, None])
         if DROPOUT > 0:
             weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
-        _store_near(ByDistance, weights, at_i, i, j, tokens, REACH)
+        _store_near(ByDistance, weights, at_i, i, j, tokens, REACH, STRIDE)
 
 
 @triton.jit
 def backward_queries(
     Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradQ, GradKeyTerm, tokens, heads,
-    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of queries, and of their key term."""
     pair, first = _program(tokens, ROWS)
@@ -172,11 +178,11 @@ def backward_queries(
     Normaliser += origin
     Delta += origin
     if KeyTerm is not None:
-        KeyTerm += origin * (2 * REACH + 1)
+        KeyTerm += origin * STRIDE
     if GradByDistance is not None:
-        GradByDistance += origin * (2 * REACH + 1)
+        GradByDistance += origin * STRIDE
     if GradKeyTerm is not None:
-        GradKeyTerm += origin * (2 * REACH + 1)
+        GradKeyTerm += origin * STRIDE
     i = first + tl.arange(0, ROWS)
     at_i = i * heads
     q = _rows(Q, at_i, i, tokens, D, WIDTH)
@@ -193,9 +199,11 @@ def backward_queries(
             at_j = j * heads
             k = _rows(K, at_j, j, tokens, D, WIDTH)
             v = _rows(V, at_j, j, tokens, D, WIDTH)
-            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            logits = _logits(
+                q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, STRIDE, CAUSAL, PRECISION
+            )
             weights = tl.exp(logits - normaliser[:, None])
-            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, PRECISION)
+            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, STRIDE, PRECISION)
             if DROPOUT > 0:
                 grad_weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
             grad_logits = weights * (grad_weights - delta[:, None])
@@ -204,18 +212,18 @@ def backward_queries(
                 left += _left(grad_logits, i, j, part, REACH)
                 right += _right(grad_logits, i, j, part, REACH)
                 if part == NEAR:
-                    _store_near(GradKeyTerm, grad_logits, at_i, i, j, tokens, REACH)
+                    _store_near(GradKeyTerm, grad_logits, at_i, i, j, tokens, REACH, STRIDE)
     _store_rows(GradQ, grad_q, at_i, i, tokens, D, WIDTH)
     if GradKeyTerm is not None:
-        _store_column(GradKeyTerm, 0, left, at_i, i, tokens, REACH)
-        _store_column(GradKeyTerm, 2 * REACH, right, at_i, i, tokens, REACH)
+        _store_column(GradKeyTerm, 0, left, at_i, i, tokens, STRIDE)
+        _store_column(GradKeyTerm, 2 * REACH, right, at_i, i, tokens, STRIDE)
 
 
 @triton.jit
 def backward_keys(
     Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradK, GradV, tokens, heads,
-    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys and values."""
     pair, first = _program(tokens, COLUMNS)
@@ -229,9 +237,9 @@ def backward_keys(
     Normaliser += origin
     Delta += origin
     if KeyTerm is not None:
-        KeyTerm += origin * (2 * REACH + 1)
+        KeyTerm += origin * STRIDE
     if GradByDistance is not None:
-        GradByDistance += origin * (2 * REACH + 1)
+        GradByDistance += origin * STRIDE
     j = first + tl.arange(0, COLUMNS)
     at_j = j * heads
     k = _rows(K, at_j, j, tokens, D, WIDTH)
@@ -247,9 +255,11 @@ def backward_keys(
             grad = _rows(Grad, at_i, i, tokens, D, WIDTH)
             normaliser = tl.load(Normaliser + at_i, mask=i < tokens, other=float("inf"))
             delta = tl.load(Delta + at_i, mask=i < tokens, other=0.0)
-            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            logits = _logits(
+                q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, STRIDE, CAUSAL, PRECISION
+            )
             weights = tl.exp(logits - normaliser[:, None])
-            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, PRECISION)
+            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, STRIDE, PRECISION)
             dropped = weights
             if DROPOUT > 0:
                 kept = _kept(Seed, pair, i, j, tokens, DROPOUT)
@@ -334,12 +344,12 @@ def _store_rows(X, rows, places, t, tokens, D: tl.constexpr, WIDTH: tl.constexpr
 @triton.jit
 def _logits(
     q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens,
-    part: tl.constexpr, REACH: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+    part: tl.constexpr, REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """A tile of logits, minus infinity where a query may not see a key."""
     logits = tl.dot(q, tl.trans(k), input_precision=PRECISION)
     if KeyTerm is not None:
-        logits += _by_distance(KeyTerm, at_i, i, j, tokens, part, REACH)
+        logits += _by_distance(KeyTerm, at_i, i, j, tokens, part, REACH, STRIDE)
     visible = (i < tokens)[:, None] & (j < tokens)[None, :]
     if CAUSAL:
         visible &= j[None, :] <= i[:, None]
@@ -351,12 +361,13 @@ def _logits(
 
 @triton.jit
 def _grad_weights(
-    grad, v, GradByDistance, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr, PRECISION: tl.constexpr
-):
+    grad, v, GradByDistance, at_i, i, j, tokens,
+    part: tl.constexpr, REACH: tl.constexpr, STRIDE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """A tile of gradients of the weights after dropout."""
     tile = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
     if GradByDistance is not None:
-        tile += _by_distance(GradByDistance, at_i, i, j, tokens, part, REACH)
+        tile += _by_distance(GradByDistance, at_i, i, j, tokens, part, REACH, STRIDE)
     return tile
 
 
@@ -371,9 +382,9 @@ def _kept(Seed, pair, i, j, tokens, DROPOUT: tl.constexpr):
 
 
 @triton.jit
-def _by_distance(Table, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr):
-    """A tile of the values in the queries' rows of a table [.,R] for the distances to the keys."""
-    rows = Table + at_i * (2 * REACH + 1)
+def _by_distance(Table, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr, STRIDE: tl.constexpr):
+    """A tile of the values in the queries' rows of a table [.,R'] for the distances to the keys."""
+    rows = Table + at_i * STRIDE
     inside = (i < tokens)[:, None]
     if part == BEFORE:
         tile = tl.load(rows[:, None], mask=inside, other=0.0)
@@ -410,15 +421,15 @@ def _right(tile, i, j, part: tl.constexpr, REACH: tl.constexpr):
 
 
 @triton.jit
-def _store_column(Table, column, values, at_i, i, tokens, REACH: tl.constexpr):
-    """Store one column of the queries' rows of a table [.,R]."""
-    tl.store(Table + at_i * (2 * REACH + 1) + column, values.to(Table.dtype.element_ty), mask=i < tokens)
+def _store_column(Table, column, values, at_i, i, tokens, STRIDE: tl.constexpr):
+    """Store one column of the queries' rows of a table [.,R']."""
+    tl.store(Table + at_i * STRIDE + column, values.to(Table.dtype.element_ty), mask=i < tokens)
 
 
 @triton.jit
-def _store_near(Table, tile, at_i, i, j, tokens, REACH: tl.constexpr):
-    """Store each value of a tile within the reach at its distance in a table [.,R]."""
+def _store_near(Table, tile, at_i, i, j, tokens, REACH: tl.constexpr, STRIDE: tl.constexpr):
+    """Store each value of a tile within the reach at its distance in a table [.,R']."""
     distances = j[None, :] - i[:, None]
     inside = (i < tokens)[:, None] & (j < tokens)[None, :] & (distances > -REACH) & (distances < REACH)
-    places = Table + at_i[:, None] * (2 * REACH + 1) + (distances + REACH)
+    places = Table + at_i[:, None] * STRIDE + (distances + REACH)
     tl.store(places, tile.to(Table.dtype.element_ty), mask=inside)
