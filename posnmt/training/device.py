@@ -18,6 +18,7 @@ from lightning_fabric.strategies import ModelParallelStrategy, Strategy
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Train
 from posnmt.training.sharding import shard
+from posnmt.translate.device import use_fp32
 from posnmt_position.processor import multiplies_bf16
 
 LONGEST_WAIT = timedelta(days=1)
@@ -36,6 +37,7 @@ def make_fabric(train: Train) -> Fabric:
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     width = precision(train, accelerator)
+    use_fp32()
     # parts of a sum of bf16 products are added in float32
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     # cuDNN's attention makes a plan for each shape, and batches have many; PyTorch 2.11 would prefer it on an H100

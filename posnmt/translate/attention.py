@@ -22,6 +22,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.kernels.plain import attention_weights
 from posnmt.model.transformer import Transformer
+from posnmt.translate.device import in_fp32
 from posnmt_position.readable import Counting, Penalising
 from posnmt_position.seam import LayerPositions, Span, is_offset_bias
 
@@ -73,7 +74,7 @@ def attend_pair(model: TranslationModel, source: Sequence[int], target: Sequence
         UserError: the model is not a Transformer.
     """
     transformer = _transformer(model)
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, in_fp32(transformer.output.weight.device):
         return _attend(transformer, source, target)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 
 import torch
@@ -50,21 +50,57 @@ def in_bf16(precision: str, device: torch.device) -> bool:
     return wanted and has_bf16(device)
 
 
+Products = tuple[str, bool]
+"""Precision of float32 products on a GPU: of matrices, and whether cuDNN, which computes recurrent layers, has TF32."""
+
+FP32: Products = ("highest", False)
+TF32: Products = ("high", True)
+
 _lock = Lock()
-_blocks: list[str] = []
-"""For each block of `in_tf32` that is open in some thread, the precision that PyTorch had before the first."""
+_blocks: list[Products] = []
+"""Of each block of `in_tf32` and `in_fp32` that is open in some thread."""
+_outside: list[Products] = []
+"""What PyTorch had before the first of them; empty where none is open."""
+
+
+def use_fp32() -> None:
+    """From now on this process has products of float32 in float32; PyTorch by itself leaves recurrent layers TF32."""
+    _use(FP32)
+
+
+def in_tf32(device: torch.device) -> AbstractContextManager[None]:
+    """A block whose products of float32 are in TF32 on a GPU; the setting is that of the process, and is put back."""
+    return _block(TF32) if device.type == "cuda" else nullcontext()
+
+
+def in_fp32(device: torch.device) -> AbstractContextManager[None]:
+    """A block whose products of float32 are in float32; so are those of blocks of `in_tf32` in other threads."""
+    return _block(FP32) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
-def in_tf32() -> Iterator[None]:
-    """A block whose products of float32 are in TF32 on a GPU; the setting is that of the process, and is put back."""
+def _block(products: Products) -> Iterator[None]:
     with _lock:
-        _blocks.append(_blocks[0] if _blocks else torch.get_float32_matmul_precision())
-        torch.set_float32_matmul_precision("high")
+        if not _blocks:
+            _outside.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        _blocks.append(products)
+        _use(_agreed())
     try:
         yield
     finally:
         with _lock:
-            before = _blocks.pop()
+            _blocks.remove(products)
+            _use(_agreed())
             if not _blocks:
-                torch.set_float32_matmul_precision(before)
+                _outside.clear()
+
+
+def _agreed() -> Products:
+    """What all open blocks can do with: TF32 if each of them asks for it; without a block, what there was before."""
+    return _outside[0] if not _blocks else FP32 if FP32 in _blocks else TF32
+
+
+def _use(products: Products) -> None:
+    # by these two settings alone: PyTorch refuses to read them where a `fp32_precision` of one operation differs
+    torch.set_float32_matmul_precision(products[0])
+    torch.backends.cudnn.allow_tf32 = products[1]

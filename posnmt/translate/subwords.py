@@ -18,7 +18,7 @@ from posnmt.data.subword import EOS, PAD
 from posnmt.translate.bounds import Bounds, output_limit
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
-from posnmt.translate.device import batch_size
+from posnmt.translate.device import batch_size, in_fp32
 from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import sample
@@ -171,7 +171,8 @@ def score_subwords(
     """Log-probability of each target given its source by the models' mean probability, by the full forward pass."""
     scores = [0.0] * len(sources)
     for numbers, padded in _padded_pairs(sources, targets, batch, device):
-        each = [_log_probabilities(model, padded)[0] for model in models]
+        with in_fp32(device):
+            each = [_log_probabilities(model, padded)[0] for model in models]
         mixed = each[0] if len(each) == 1 else torch.stack(each).logsumexp(0) - np.log(len(each))
         total = mixed.masked_fill(padded.target_out == PAD, 0.0).double().sum(-1)
         for number, score in zip(numbers, total.tolist(), strict=True):
@@ -209,7 +210,9 @@ def force_subwords(
     """
     forced: dict[int, Forced] = {}
     for numbers, padded in _padded_pairs(sources, targets, batch, device):
-        own, ends = (each.double().cpu().numpy() for each in _log_probabilities(model, padded))
+        with in_fp32(device):
+            logs = _log_probabilities(model, padded)
+        own, ends = (each.double().cpu().numpy() for each in logs)
         for number, log_own, log_ends in zip(numbers, own, ends, strict=True):
             places = len(targets[number]) + 1
             forced[number] = Forced(-log_own[:places], np.exp(log_ends[:places]))

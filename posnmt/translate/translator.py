@@ -7,7 +7,7 @@ order; batching affects only the speed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from posnmt.data.batch import batches_by_length, pad
 from posnmt.data.subword import EOS
 from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
-from posnmt.translate.device import in_bf16, in_tf32, usual_device
+from posnmt.translate.device import in_bf16, in_fp32, in_tf32, usual_device
 from posnmt.translate.engine import Engine
 from posnmt.translate.engines import ModelChoice
 from posnmt.translate.limits import SHORTEN, refuse_too_long
@@ -94,8 +94,7 @@ class Translator(Engine):
     @contextmanager
     def computing(self) -> Iterator[None]:
         """A context in which translations are computed: in bf16 or, in fp32 on a GPU, with products in TF32."""
-        in_fp32 = in_tf32() if self.device.type == "cuda" and not self.narrow else nullcontext()
-        with in_fp32, torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
+        with in_tf32(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             yield
 
     def _pack(self) -> None:
@@ -229,7 +228,9 @@ class Translator(Engine):
         for chosen in batches_by_length([len(encoded[number]) for number in places], batch):
             numbers = [places[number] for number in chosen]
             source, lengths = pad([encoded[number] for number in numbers], after=EOS)
-            output = model.encode(source.to(self.device), lengths.to(self.device)).float().cpu().numpy()
+            with in_fp32(self.device):
+                states_of = model.encode(source.to(self.device), lengths.to(self.device))
+            output = states_of.float().cpu().numpy()
             before = output.shape[1] - source.shape[1]  # states that are not those of a token
             for number, length, row in zip(numbers, lengths.tolist(), output, strict=True):
                 states[number] = [*encoded[number], EOS], row[before : before + length].copy()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import permutations, product
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Decode, Train
+from posnmt.training.device import make_fabric
 from posnmt.translate import device
-from posnmt.translate.device import BATCH, LARGEST, batch_size, fitting, in_bf16, in_tf32
+from posnmt.translate.device import BATCH, FP32, LARGEST, TF32, batch_size, fitting, in_bf16, in_fp32, in_tf32
 from posnmt.translate.requests import Part, Request, Search
-from posnmt.translate.subwords import Searcher
+from posnmt.translate.subwords import Searcher, force_subwords
 from posnmt.translate.translator import Translator
 from tests.support.tiny import build
 
@@ -54,19 +58,61 @@ def test_auto_is_bf16_on_a_gpu_that_has_it(asked, kind, has, narrow, monkeypatch
     assert in_bf16(asked, torch.device(kind)) is narrow
 
 
-def test_tf32_ends_with_the_last_block_that_asks_for_it():
-    before = torch.get_float32_matmul_precision()
-    first, second = in_tf32(), in_tf32()
-    for enter in (first.__enter__, second.__enter__):
-        enter()
-        assert torch.get_float32_matmul_precision() == "high"
-    first.__exit__(None, None, None)
-    assert torch.get_float32_matmul_precision() == "high"
-    second.__exit__(None, None, None)
-    assert torch.get_float32_matmul_precision() == before
-    with pytest.raises(KeyError), in_tf32():
+def precision() -> tuple[str, bool]:
+    """Of products on a GPU: of matrices, and whether recurrent layers of cuDNN may use TF32."""
+    return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+
+@pytest.fixture(params=[("highest", True), ("highest", False), ("high", False)])
+def before(request: pytest.FixtureRequest) -> Iterator[tuple[str, bool]]:
+    """What a process has before any block: what PyTorch begins with, and others."""
+    kept = precision()
+    torch.set_float32_matmul_precision(request.param[0])
+    torch.backends.cudnn.allow_tf32 = request.param[1]
+    yield request.param
+    torch.set_float32_matmul_precision(kept[0])
+    torch.backends.cudnn.allow_tf32 = kept[1]
+
+
+def test_products_are_in_tf32_while_a_block_asks_for_it_and_none_for_fp32(before: tuple[str, bool]) -> None:
+    """Blocks of several threads open and close in any order."""
+    for kinds in product((in_tf32, in_fp32), repeat=3):
+        for ending in permutations(range(3)):
+            blocks = {number: kind(GPU) for number, kind in enumerate(kinds)}
+            for number, block in blocks.items():
+                block.__enter__()
+                assert precision() == (FP32 if in_fp32 in kinds[: number + 1] else TF32)
+            left = dict(enumerate(kinds))
+            for number in ending:
+                blocks[number].__exit__(None, None, None)
+                del left[number]
+                assert precision() == (before if not left else FP32 if in_fp32 in left.values() else TF32)
+
+
+@pytest.mark.parametrize("block", [in_tf32, in_fp32])
+def test_the_precision_is_put_back_after_an_error_and_a_cpu_leaves_it_alone(
+    block: Callable[[torch.device], AbstractContextManager[None]], before: tuple[str, bool]
+) -> None:
+    with pytest.raises(KeyError), block(GPU):
         raise KeyError
-    assert torch.get_float32_matmul_precision() == before
+    assert precision() == before
+    with block(CPU):
+        assert precision() == before
+
+
+def test_a_training_computes_in_fp32(before: tuple[str, bool]) -> None:
+    make_fabric(Train(steps=1, precision="fp32"))
+    assert precision() == FP32 == ("highest", False)
+
+
+def test_no_setting_of_a_precision_is_one_that_pytorch_refuses_to_read(before: tuple[str, bool]) -> None:
+    """PyTorch has two interfaces for it, and reading by the older one fails where the newer one has set one part."""
+    with in_tf32(GPU):
+        assert (torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision) == ("tf32", "tf32")
+        assert torch.backends.cuda.matmul.allow_tf32
+    with in_fp32(GPU):
+        assert "tf32" not in (torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision)
+        assert not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_on_a_cpu_nothing_is_in_tf32():
@@ -83,3 +129,25 @@ def test_a_gpu_translates_in_bf16_or_in_tf32_as_asked():
     with translators["fp32"].computing():
         assert not torch.is_autocast_enabled("cuda")
         assert torch.get_float32_matmul_precision() == "high"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_scores_states_and_attention_are_in_fp32_while_translations_are_in_tf32() -> None:
+    check_exact(Translator([build().float()], None, None, "fp32"))
+
+
+def check_exact(translator: Translator) -> None:
+    """The precision of each forward pass of a translator's model that is not one of search."""
+    [model], seen = translator.models, list[tuple[str, bool]]()
+    model.encoder[0].register_forward_pre_hook(lambda *_: seen.append(precision()))
+    sources, targets, text = [[5, 6, 7]], [[8, 9]], translator.text
+    side = SimpleNamespace(encode=lambda lines: sources)
+    translator.text = SimpleNamespace(source=side, target=side)  # type: ignore[assignment]
+    with translator.computing():
+        translator.score(sources, targets)
+        force_subwords(model, sources, targets, 100, translator.device)
+        translator.encode(["a"])
+        translator.attend("a", "b")
+        assert seen == [FP32] * 4
+        assert precision() == TF32
+    translator.text = text
