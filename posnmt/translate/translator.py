@@ -7,7 +7,7 @@ order; batching affects only the speed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,8 @@ class Translator(Engine):
     @contextmanager
     def computing(self) -> Iterator[None]:
         """A context in which translations are computed: in bf16 or, in fp32 on a GPU, with products in TF32."""
-        with in_tf32(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
+        products = nullcontext() if self.narrow else in_tf32(self.device)
+        with products, torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             yield
 
     def _pack(self) -> None:
