@@ -10,11 +10,13 @@ training chooses on this device); the layers eager or compiled (`train.compile`)
 `posnmt.training.train.update` with the next batch of the plan: pairs are read, padded and copied, gradients clipped,
 and values read as `posnmt.training.train.loop` reads them. Each combination has one line of JSON as it ends:
 
-- milliseconds an update, and real target tokens a second, over at least `--seconds`;
+- milliseconds: the median of an update, and the slowest, by events of the GPU; their mean by the clock, and real target
+  tokens a second; over at least `--seconds`;
+- compiled_while_timed: the graphs that `torch.compile` compiled meanwhile; there should be none;
 - tflops and share: the products of `products`, without those of positions, over the time; of real tokens, and of padded
   ones; the share is of `PEAK`;
 - waits: how often an update makes the CPU wait for the GPU, as `torch.cuda.set_sync_debug_mode` counts;
-- warm_up: seconds of the first updates, in which kernels and layers are compiled.
+- warm_up: seconds of the first updates, in which kernels and layers are compiled, and warm_up_updates: how many.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ import argparse
 import gc
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,8 +52,10 @@ COMBINATIONS += [f"{system}/old/eager" for system in ("relative", "transformer")
 COMBINATIONS += [f"{system}/new/{layers}" for system in ("rope", "alibi") for layers in ("eager", "compiled")]
 COMBINATIONS += [f"{system}/old/compiled" for system in SYSTEMS]
 COMBINATIONS += [f"{system}/old/eager" for system in ("rope", "alibi")]
-WARM_UP = 4
-"""Updates before any is timed: a CUDA graph, for one, is captured at the second."""
+WARM_UP = (8, 60)
+"""The fewest updates before any is timed, and the most; see `warm`."""
+QUIET = 4
+"""Updates in a row that compile no graph, before any is timed."""
 
 
 def main() -> None:
@@ -143,26 +149,28 @@ def measured(arguments: argparse.Namespace, name: str, store: Any) -> Iterator[d
         began = time.perf_counter()
         t = training(arguments, name, store)
         updates = Updates(t)
-        for _ in range(WARM_UP):
-            updates.advance()
+        warmed = warm(updates)
         wait()
-        warm_up = time.perf_counter() - began
-        began, batches = time.perf_counter(), []
-        while time.perf_counter() - began < arguments.seconds or len(batches) < 3:
+        warm_up, compiled = time.perf_counter() - began, graphs()
+        began, batches, marks = time.perf_counter(), list[NDArray[np.int64]](), [mark()]
+        while time.perf_counter() - began < arguments.seconds or len(marks) < 4:
             batches += updates.advance()
+            marks.append(mark())
         wait()
-        seconds = time.perf_counter() - began
+        seconds, compiled = time.perf_counter() - began, graphs() - compiled
         waiting = waits(updates) if on_gpu else None
         updates.close()
     split = store.trained()[0]
     real = sum(products(t.model, split, each, padded=False) for each in batches)
     padded = sum(products(t.model, split, each, padded=True) for each in batches)
     tokens = sum(int(split.target_lengths[each].sum()) + len(each) for each in batches)
+    each = [milliseconds(one, other) for one, other in pairwise(marks)]
     line: dict[str, Any] = {
-        "milliseconds": 1000 * seconds / len(batches), "tokens_per_second": tokens / seconds,
+        "milliseconds": statistics.median(each), "slowest": max(each), "mean": 1000 * seconds / len(each),
+        "compiled_while_timed": compiled, "warm_up_updates": warmed, "tokens_per_second": tokens / seconds,
         "tflops": real / seconds / 1e12, "share": real / seconds / 1e12 / PEAK,
         "tflops_padded": padded / seconds / 1e12, "share_padded": padded / seconds / 1e12 / PEAK,
-        "loss": updates.loss, "updates": len(batches), "tokens": tokens / len(batches), "warm_up": warm_up,
+        "loss": updates.loss, "updates": len(each), "tokens": tokens / len(each), "warm_up": warm_up,
     }  # fmt: skip
     if on_gpu:
         line |= {
@@ -182,8 +190,7 @@ def profiled(arguments: argparse.Namespace, name: str, store: Any) -> Iterator[d
     with loss_of(name):
         t = training(arguments, name, store)
         updates = Updates(t)
-        for _ in range(WARM_UP):
-            updates.advance()
+        warm(updates)
         wait()
         began = time.perf_counter()
         with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as found:
@@ -197,6 +204,43 @@ def profiled(arguments: argparse.Namespace, name: str, store: Any) -> Iterator[d
     yield {"milliseconds": 1000 * seconds / 3, "of_kernels": sum(took.values()) / 3000}
     for each in sorted(took, key=lambda each: -took[each])[:25]:
         yield {"kernel": each.key[:120], "milliseconds": took[each] / 3000, "calls": each.count / 3}
+
+
+def warm(updates: Updates) -> int:
+    """Make updates until `QUIET` in a row compiled no graph, within the limits of `WARM_UP`, and return their number.
+
+    Graphs are compiled anew for shapes of batches that they do not serve.
+    """
+    fewest, most = WARM_UP
+    made = quiet = 0
+    while made < fewest or (quiet < QUIET and made < most):
+        before = graphs()
+        updates.advance()
+        made, quiet = made + 1, quiet + 1 if graphs() == before else 0
+    return made
+
+
+def graphs() -> int:
+    """How many graphs `torch.compile` has compiled in this process."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def mark() -> Any:
+    """Now: on a GPU an event behind all work that it was given, which does not wait; else the clock, in seconds."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def milliseconds(one: Any, other: Any) -> float:
+    """Between two marks that have happened."""
+    return 1000 * (other - one) if isinstance(one, float) else float(one.elapsed_time(other))
 
 
 def training(arguments: argparse.Namespace, name: str, store: Any) -> Any:
@@ -235,15 +279,14 @@ class Updates:
         batches, t.progress.cursor = t.plan.take(t.progress.cursor, t.batches)
         t.progress.step += 1
         self._given.append((update(t, 1e-4, batches), batches))
-        if len(self._given) > getattr(t, "lag", 0):
+        if len(self._given) > t.lag:
             oldest, of = self._given.pop(0)
-            outcome = oldest.outcome() if hasattr(oldest, "outcome") else oldest
-            self.loss = outcome.loss / t.plan.tokens(of)[1]
+            self.loss = oldest.outcome().loss / t.plan.tokens(of)[1]
         return list(batches)
 
     def close(self) -> None:
         """End the threads of the training."""
-        getattr(self.t, "close", self.t.gradients.close)()
+        self.t.close()
 
 
 def loss_of(name: str) -> AbstractContextManager[object]:

@@ -115,3 +115,24 @@ def test_each_test_has_a_line_with_its_outcome(several: list[str], tmp_path: Pat
     assert "1 == 2" in lines["test_badly"]["why"]
     assert "full" in lines["test_without"]["why"]
     assert "not now" in lines["test_never"]["why"]
+
+
+@pytest.mark.parametrize(("compiling", "made"), [((), 8), ((1, 2), 8), ((1, 2, 7, 10), 14), (tuple(range(99)), 60)])
+def test_nothing_is_timed_until_four_updates_in_a_row_compiled_no_graph(compiling: tuple[int, ...], made: int) -> None:
+    from gpu_step import warm
+    from torch._dynamo.utils import counters
+
+    class Compiling:
+        """Counts a graph as PyTorch does, in the updates that compile one."""
+
+        number = 0
+
+        def advance(self) -> None:
+            self.number += 1
+            counters["stats"]["unique_graphs"] += self.number in compiling
+
+    before = counters["stats"]["unique_graphs"]
+    updates = Compiling()
+    assert warm(updates) == updates.number == made  # type: ignore[arg-type]
+    assert counters["stats"]["unique_graphs"] == before + sum(each <= made for each in compiling if each)
+    counters["stats"]["unique_graphs"] = before
