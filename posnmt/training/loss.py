@@ -70,13 +70,8 @@ def cross_entropy(
     Returns:
         (smoothed loss with gradients, negative log-likelihood without), scalars.
     """
-    loss, likelihood = _apply(hidden, weight, bias, targets, smoothing)
+    loss, likelihood = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
     return loss, likelihood
-
-
-@torch.compiler.disable  # it would be compiled again for each number of tokens
-def _apply(*arguments: Any) -> Any:
-    return _ProjectedCrossEntropy.apply(*arguments)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
