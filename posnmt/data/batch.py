@@ -6,8 +6,8 @@ Shapes: B rows, J source tokens, T target tokens (both padded to the longest row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -69,9 +69,8 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
-        return replace(self, **dict[str, Any](tensors))
+        source, source_lengths, target_in, target_out, real = map(change, self.tensors)
+        return Batch(source, source_lengths, target_in, target_out, real, self.tokens)
 
 
 @dataclass(frozen=True)
