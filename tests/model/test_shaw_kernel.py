@@ -209,6 +209,35 @@ def test_padding_of_rows_by_distance_is_not_read_and_stays_zero(reach, padding_o
         assert not rows[..., distances:].any()
 
 
+@pytest.mark.parametrize(
+    ("offset", "turned", "spacing"),
+    [
+        pytest.param(0, False, 3, id="of a projection"),
+        pytest.param(0, True, 1, id="keys that are elsewhere"),
+        pytest.param(1, False, 1, id="not at a multiple of 16 bytes"),
+    ],
+)
+def test_keys_and_values_are_read_where_a_projection_has_them(offset, turned, spacing):
+    """Only other ones are copied, and the numbers are the same."""
+    torch.manual_seed(1)
+    numbers = torch.randn(2 * 19 * 3 * 2 * 16 + offset, device=DEVICE, requires_grad=True)
+    q, k, v = numbers[offset:].view(2, 19, 3, 2, 16).permute(2, 0, 3, 1, 4)
+    k = k * 1 if turned else k
+    view = RelativeKeysAndValues(3, 16, trained=True).to(DEVICE)
+    *read, found = shaw._spaced(k.transpose(1, 2), v.transpose(1, 2))
+    assert found == spacing
+    assert [each.data_ptr() == given.data_ptr() for each, given in zip(read, (k, v), strict=True)] == [
+        spacing == 3 or turned, spacing == 3,
+    ]  # fmt: skip
+    computed = []
+    for keys, values in ((k, v), (k.contiguous(), v.contiguous())):
+        attended = fused(q, keys, values, view, None, False)
+        leaves = [numbers, *view.parameters()]
+        computed.append((attended, *torch.autograd.grad(attended.square().sum(), leaves, retain_graph=True)))
+    for one, other in zip(*computed, strict=True):
+        assert torch.equal(one, other)
+
+
 class Bias(LayerPosition):
     def logits(self, q, k, span):
         return q.new_ones(1)

@@ -8,7 +8,8 @@ Rows by distance have R' columns, a multiple of 8, and the tables as many rows, 
 multiples of 16 bytes, without which a product takes a slow kernel.
 
 Shapes: B rows, T tokens, H heads, D width of a head, R distances, R' with padding. Internal tensors have tokens before
-heads ([B,T,H,..], dense), the layout of the projections, so that little is copied.
+heads ([B,T,H,..]), the layout of the projections, so that little is copied: the kernels read keys and values where the
+projection wrote them.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def shaw_attention(
     if table is None:
         raise ValueError("shaw_attention needs vectors on the keys, on the values, or on both")
     read = q if unrotated is None else unrotated
-    read, k, v = (x.transpose(1, 2).contiguous() for x in (read, k, v))  # [B,T,H,D]
+    read, k, v = read.transpose(1, 2).contiguous(), k.transpose(1, 2), v.transpose(1, 2)  # [B,T,H,D]
     q = read if unrotated is None or unrotated is q else q.transpose(1, 2).contiguous()
     key_term = None if keys is None else read @ _padded(keys, q.dtype).transpose(0, 1)  # [B,T,H,R']
     if mask is not None:
@@ -127,18 +128,31 @@ def _forward(
     """
     from posnmt.model.kernels import shaw_triton
 
-    q, k, v = (x.contiguous() for x in (q, k, v))
+    q, (k, v, spacing) = q.contiguous(), _spaced(k, v)
     attended, by_distance, normaliser, seed = _outputs(q, k, v, key_term, mask, reach, causal, dropout, weighs)
     # the kernel does not write distances beyond the sentence, or to the right in a causal stack, or the padding
     by_distance.zero_()
     if dropout:
         seed.random_(2**62)
-    shaw_triton.Launch(q, reach, causal, dropout)(
+    shaw_triton.Launch(q, spacing, reach, causal, dropout)(
         shaw_triton.forward,
         *(q, k, v, key_term, mask, seed if dropout else None),
         *(attended, by_distance if weighs else None, normaliser),
     )
     return attended, by_distance, normaliser, seed
+
+
+def _spaced(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Keys and values where a projection has them, and how many times [H,D] its tokens are apart; else dense, and 1.
+
+    Both begin at multiples of 16 bytes, as dense tensors do, so that the same compiled kernels serve them.
+    """
+    _, tokens, heads, width = k.shape
+    spacing = k.stride(1) // (heads * width)
+    wanted = tokens * spacing * heads * width, spacing * heads * width, width, 1
+    if k.stride() == v.stride() == wanted and k.data_ptr() % 16 == v.data_ptr() % 16 == 0:
+        return k, v, spacing
+    return k.contiguous(), v.contiguous(), 1
 
 
 def _outputs(
@@ -184,9 +198,10 @@ def _backward(
     """
     from posnmt.model.kernels import shaw_triton
 
-    q, k, v, grad, grad_by_distance, delta = (x.contiguous() for x in (q, k, v, grad, grad_by_distance, delta))
+    q, grad, grad_by_distance, delta = (x.contiguous() for x in (q, grad, grad_by_distance, delta))
+    k, v, spacing = _spaced(k, v)
     grad_q, grad_k, grad_v, grad_key_term = _gradients_of(q, k, v, key_term)
-    launch = shaw_triton.Launch(q, reach, causal, dropout)
+    launch = shaw_triton.Launch(q, spacing, reach, causal, dropout)
     arguments = (
         *(q, k, v, key_term, mask, seed if dropout else None),
         *(normaliser, grad, grad_by_distance if grad_by_distance.shape[-1] else None, delta),

@@ -171,7 +171,8 @@ def _operands(case: Case, device: torch.device, dtype: torch.dtype) -> _Operands
         return numbers.to(device, dtype).requires_grad_(case.trains)
 
     shape, distances = (2, case.heads, case.tokens, case.width), 2 * case.reach + 1
-    q, k, v = drawn(*shape, scale=case.width**-0.5), drawn(*shape), drawn(*shape)
+    q = drawn(*shape, scale=case.width**-0.5)
+    k, v = drawn(2, case.tokens, 2, case.heads, case.width).permute(2, 0, 3, 1, 4)  # of one projection, as in a model
     keys, values = (drawn(distances, case.width) if has else None for has in (case.on_keys, case.on_values))
     lengths = torch.tensor([case.tokens, case.tokens // 2 + 1], device=device)
     mask = (torch.arange(case.tokens, device=device) < lengths[:, None])[:, None, None] if case.masked else None

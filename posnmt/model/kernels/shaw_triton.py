@@ -7,9 +7,9 @@ it, each pair of query and key reads or writes its own element in a row of R = 2
 element, since within the reach each distance has one key. A row has R' columns (`shaw.columns`), of which those beyond
 R are neither read nor written.
 
-Queries are i, keys j; a tile is [ROWS, COLUMNS], queries by keys, in float32. All tensors are dense and have tokens
-before heads: [B,T,H,D], [B,T,H,R'], [B,T,H]; the mask is [B,T]. A program computes a block of tokens of one of the
-B x H pairs of row and head.
+Queries are i, keys j; a tile is [ROWS, COLUMNS], queries by keys, in float32. Tensors are dense and have tokens before
+heads: [B,T,H,D], [B,T,H,R'], [B,T,H]; the mask is [B,T]. Only keys and values may be parts of a projection, whose
+tokens are `spacing` times [H,D] apart. A program computes a block of tokens of one of the B x H pairs of row and head.
 """
 
 # Functions that Triton compiles have no Python types.
@@ -50,7 +50,8 @@ programs or more. Of tiles of 64 x 64 with 8 warps it holds one, and both backwa
 class Launch:
     """The launch configuration of the kernels for one call of attention: the tile and the compile-time constants."""
 
-    def __init__(self, q: Tensor, reach: int, causal: bool, dropout: float) -> None:
+    def __init__(self, q: Tensor, spacing: int, reach: int, causal: bool, dropout: float) -> None:
+        self.spacing = spacing
         batch, self.tokens, self.heads, width = q.shape
         exact = q.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
         small = q.dtype == torch.float32 or width > 64 or self.tokens <= 32
@@ -77,21 +78,22 @@ class Launch:
         own = self.tile.columns if kernel is backward_keys else self.tile.rows  # tokens of a program
         grid = (self.pairs * triton.cdiv(self.tokens, own),)
         with torch.cuda.device_of(first):
-            kernel[grid](*tensors, self.tokens, self.heads, **self.constants)
+            kernel[grid](*tensors, self.tokens, self.heads, self.spacing, **self.constants)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["spacing"])  # one compilation serves dense tensors and parts
 def forward(
-    Q, K, V, KeyTerm, Mask, Seed, Attended, ByDistance, Normaliser, tokens, heads,
+    Q, K, V, KeyTerm, Mask, Seed, Attended, ByDistance, Normaliser, tokens, heads, spacing,
     REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Attended values, the logarithm of each query's normaliser, and the weights summed by distance."""
     pair, first = _program(tokens, ROWS)
-    origin = _origin(pair, tokens, heads)
+    origin, step = _origin(pair, tokens, heads, heads), heads * spacing
+    read = _origin(pair, tokens, heads, step)
     Q += origin * D
-    K += origin * D
-    V += origin * D
+    K += read * D
+    V += read * D
     Attended += origin * D
     Normaliser += origin
     if KeyTerm is not None:
@@ -110,7 +112,7 @@ def forward(
         low, high = _seen(part, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
         for start in range(low, high, COLUMNS):
             j = start + tl.arange(0, COLUMNS)
-            at_j = j * heads
+            at_j = j * step
             k = _rows(K, at_j, j, tokens, D, WIDTH)
             logits = _logits(
                 q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, STRIDE, CAUSAL, PRECISION
@@ -138,14 +140,14 @@ def forward(
         _store_column(ByDistance, 0, left / total, at_i, i, tokens, STRIDE)
         _store_column(ByDistance, 2 * REACH, right / total, at_i, i, tokens, STRIDE)
         _store_near_weights(
-            q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
+            q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, step, at_i, i,
             REACH, STRIDE, CAUSAL, DROPOUT, D, WIDTH, ROWS, COLUMNS, PRECISION,
         )  # fmt: skip
 
 
 @triton.jit
 def _store_near_weights(
-    q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
+    q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, step, at_i, i,
     REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -153,7 +155,7 @@ def _store_near_weights(
     low, high = _seen(NEAR, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
     for start in range(low, high, COLUMNS):
         j = start + tl.arange(0, COLUMNS)
-        k = _rows(K, j * heads, j, tokens, D, WIDTH)
+        k = _rows(K, j * step, j, tokens, D, WIDTH)
         logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, STRIDE, CAUSAL, PRECISION)
         weights = tl.exp(logits - normaliser[:, None])
         if DROPOUT > 0:
@@ -161,18 +163,19 @@ def _store_near_weights(
         _store_near(ByDistance, weights, at_i, i, j, tokens, REACH, STRIDE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["spacing"])  # one compilation serves dense tensors and parts
 def backward_queries(
-    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradQ, GradKeyTerm, tokens, heads,
+    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradQ, GradKeyTerm, tokens, heads, spacing,
     REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of queries, and of their key term."""
     pair, first = _program(tokens, ROWS)
-    origin = _origin(pair, tokens, heads)
+    origin, step = _origin(pair, tokens, heads, heads), heads * spacing
+    read = _origin(pair, tokens, heads, step)
     Q += origin * D
-    K += origin * D
-    V += origin * D
+    K += read * D
+    V += read * D
     Grad += origin * D
     GradQ += origin * D
     Normaliser += origin
@@ -196,7 +199,7 @@ def backward_queries(
         low, high = _seen(part, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
         for start in range(low, high, COLUMNS):
             j = start + tl.arange(0, COLUMNS)
-            at_j = j * heads
+            at_j = j * step
             k = _rows(K, at_j, j, tokens, D, WIDTH)
             v = _rows(V, at_j, j, tokens, D, WIDTH)
             logits = _logits(
@@ -219,18 +222,19 @@ def backward_queries(
         _store_column(GradKeyTerm, 2 * REACH, right, at_i, i, tokens, STRIDE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["spacing"])  # one compilation serves dense tensors and parts
 def backward_keys(
-    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradK, GradV, tokens, heads,
+    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradK, GradV, tokens, heads, spacing,
     REACH: tl.constexpr, STRIDE: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys and values."""
     pair, first = _program(tokens, COLUMNS)
-    origin = _origin(pair, tokens, heads)
+    origin, step = _origin(pair, tokens, heads, heads), heads * spacing
+    read = _origin(pair, tokens, heads, step)
     Q += origin * D
-    K += origin * D
-    V += origin * D
+    K += read * D
+    V += read * D
     Grad += origin * D
     GradK += origin * D
     GradV += origin * D
@@ -242,8 +246,8 @@ def backward_keys(
         GradByDistance += origin * STRIDE
     j = first + tl.arange(0, COLUMNS)
     at_j = j * heads
-    k = _rows(K, at_j, j, tokens, D, WIDTH)
-    v = _rows(V, at_j, j, tokens, D, WIDTH)
+    k = _rows(K, j * step, j, tokens, D, WIDTH)
+    v = _rows(V, j * step, j, tokens, D, WIDTH)
     grad_k = tl.zeros((COLUMNS, WIDTH), tl.float32)
     grad_v = tl.zeros((COLUMNS, WIDTH), tl.float32)
     for part in tl.static_range(2 if CAUSAL else 3):
@@ -318,12 +322,12 @@ def _seeing(
 
 
 @triton.jit
-def _origin(pair, tokens, heads):
-    """Index of a pair's first token among B x T x H; token t is t x heads further, an offset of 32 bits.
+def _origin(pair, tokens, heads, step):
+    """Index of a pair's first token; token t is t x step further, an offset of 32 bits.
 
     Offsets of 64 bits for each element of a tile would take too many registers.
     """
-    return (pair // heads).to(tl.int64) * tokens * heads + pair % heads
+    return (pair // heads).to(tl.int64) * tokens * step + pair % heads
 
 
 @triton.jit
