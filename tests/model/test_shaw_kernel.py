@@ -231,7 +231,9 @@ def test_keys_and_values_are_read_where_a_projection_has_them(offset, turned, sp
     ]  # fmt: skip
     computed = []
     for keys, values in ((k, v), (k.contiguous(), v.contiguous())):
-        attended = fused(q, keys, values, view, None, False)
+        with patch.object(shaw, "_spaced", wraps=shaw._spaced) as reading:
+            attended = fused(q, keys, values, view, None, False)
+        assert [each.data_ptr() for each in reading.call_args.args] == [keys.data_ptr(), values.data_ptr()]
         leaves = [numbers, *view.parameters()]
         computed.append((attended, *torch.autograd.grad(attended.square().sum(), leaves, retain_graph=True)))
     for one, other in zip(*computed, strict=True):
