@@ -15,7 +15,7 @@ BATCH = 4096
 """Padded tokens x beam of a batch on a CPU, and everywhere of a batch whose probabilities are all computed at once."""
 
 LARGEST = 65_536
-"""Padded tokens x beam of a batch on a GPU, if its memory has as many MiB: a smaller batch leaves it idle."""
+"""Padded tokens x beam of a batch on a GPU, if as many MiB are free: a smaller batch leaves it idle."""
 
 
 def usual_device() -> torch.device:
@@ -27,16 +27,22 @@ def batch_size(decode: Decode, device: torch.device) -> int:
     """Most padded source tokens x beam of a batch: `decode.batch`, or what suits the device."""
     if decode.batch is not None:
         return decode.batch
-    return BATCH if device.type != "cuda" else fitting(torch.cuda.get_device_properties(device).total_memory)
+    return BATCH if device.type != "cuda" else fitting(free_memory(device))
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that this process can still use on a GPU, beside a training of its own and other processes."""
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by PyTorch, for new tensors
+    return int(torch.cuda.mem_get_info(device)[0]) + held
 
 
 def fitting(memory: int) -> int:
-    """The size of batches for a GPU with so many bytes.
+    """The size of batches for a GPU with so many free bytes, a power of 2, so that it seldom differs between two runs.
 
     A MiB a token, ten times what a base model keeps of it in bf16, has room for several outputs of a short line, for
     their logits and for larger models.
     """
-    return max(BATCH, min(LARGEST, memory >> 20))
+    return max(BATCH, min(LARGEST, 1 << max(0, (memory >> 20).bit_length() - 1)))
 
 
 def has_bf16(device: torch.device) -> bool:

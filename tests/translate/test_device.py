@@ -13,7 +13,18 @@ import torch
 from posnmt.config.schema import Decode, Train
 from posnmt.training.device import make_fabric
 from posnmt.translate import device
-from posnmt.translate.device import BATCH, FP32, LARGEST, TF32, batch_size, fitting, in_bf16, in_fp32, in_tf32
+from posnmt.translate.device import (
+    BATCH,
+    FP32,
+    LARGEST,
+    TF32,
+    batch_size,
+    fitting,
+    free_memory,
+    in_bf16,
+    in_fp32,
+    in_tf32,
+)
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.subwords import Searcher, force_subwords
 from posnmt.translate.translator import Translator
@@ -22,12 +33,16 @@ from tests.support.tiny import build
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
-def test_batches_follow_the_memory_of_a_gpu_between_two_limits(monkeypatch):
+def test_batches_follow_the_free_memory_of_a_gpu_between_two_limits(monkeypatch):
     gib = 2**30
-    assert [fitting(size * gib) for size in (1, 4, 24, 80)] == [BATCH, BATCH, 24 * 1024, LARGEST]
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda given: SimpleNamespace(total_memory=16 * gib if given == GPU else 0)
-    )
+    sizes = (0, 1, 4, 23, 24, 31, 63, 64, 80)
+    found = [BATCH, BATCH, BATCH, *[16 * 1024] * 3, 32 * 1024, LARGEST, LARGEST]
+    assert [fitting(size * gib) for size in sizes] == found
+    # a training has 9 GiB of 40, and PyTorch keeps 3 more for new tensors; another process has 10
+    memory = {"mem_get_info": (18 * gib, 40 * gib), "memory_reserved": 12 * gib, "memory_allocated": 9 * gib}
+    for name, value in memory.items():
+        monkeypatch.setattr(torch.cuda, name, lambda given, value=value: value if given == GPU else 0)
+    assert free_memory(GPU) == 21 * gib
     assert batch_size(Decode(), GPU) == 16 * 1024
     assert batch_size(Decode(), CPU) == BATCH == 4096
     assert batch_size(Decode(batch=7), GPU) == batch_size(Decode(batch=7), CPU) == 7
