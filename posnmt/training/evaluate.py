@@ -29,6 +29,9 @@ from posnmt.training.loss import TrainingLoss
 from posnmt.translate.requests import Part
 from posnmt.translate.subwords import translate_subwords
 
+BATCH = 8192
+"""Padded tokens of a batch whose likelihood is computed."""
+
 
 def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
     """The figures of `evaluate`, computed by the first process and passed to all; empty without a dev corpus.
@@ -105,15 +108,16 @@ def evaluate(
     was_training = loss.training
     loss.eval()
     with torch.inference_mode(), fabric.autocast():
-        likelihood, tokens = 0.0, 0
+        likelihood, tokens = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
         with Work("evaluating", "dev lines", len(dev)) as work:
-            for numbers in BatchPlan(dev, 8192, "tokens", seed=0).epoch(0):
+            for numbers in BatchPlan(dev, BATCH, "tokens", seed=0).epoch(0):
                 check_cancelled()
-                batch = collate([dev.pair(int(number)) for number in numbers]).to(fabric.device)
-                likelihood += loss(*batch.tensors)[1].item()
+                batch = collate([dev.pair(int(number)) for number in numbers])
+                batch = batch.pinned() if fabric.device.type == "cuda" else batch
+                likelihood += loss(*batch.to(fabric.device, non_blocking=True).tensors)[1].double()
                 tokens += batch.tokens
                 work.add(len(numbers))
-        mean = likelihood / tokens
+            mean = likelihood.item() / tokens  # the only time that a GPU is waited for
         figures: dict[str, Any] = {"perplexity": math.exp(min(mean, 700.0)) if math.isfinite(mean) else math.inf}
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]

@@ -11,12 +11,15 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 from sacrebleu.metrics import BLEU
+from torch.overrides import TorchFunctionMode
 
 from posnmt.config.schema import Sampling, Train
+from posnmt.data.batch import BatchPlan, collate
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
+from posnmt.training import evaluate as evaluating
 from posnmt.training.evaluate import evaluate, greedy, selection_score
 from posnmt.training.loss import TrainingLoss
 from posnmt.training.train import train
@@ -114,6 +117,33 @@ def test_perplexity_is_infinite_where_the_model_overflows(trained: tuple[Run, St
     config = run.config.model_copy(update={"train": run.config.train.model_copy(update={"dev_bleu": False})})
     loss = TrainingLoss(model, 0.1)
     assert evaluate(loss, store.split("dev"), store.text, config, Fabric())["perplexity"] == math.inf
+
+
+def test_the_device_is_read_once_however_many_batches_dev_has(
+    trained: tuple[Run, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the perplexity is that of the likelihoods of batches, each read and added in float64."""
+    run, store = trained
+    loss, dev = TrainingLoss(run.model(), 0.1).eval(), store.split("dev")
+    config = run.config.model_copy(update={"train": run.config.train.model_copy(update={"dev_bleu": False})})
+
+    class Reads(TorchFunctionMode):
+        count = 0
+
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += function in (torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.cpu, torch.Tensor.__bool__)
+            return function(*args, **(kwargs or {}))
+
+    for size in (64, 8192):
+        monkeypatch.setattr(evaluating, "BATCH", size)
+        batches = [collate([*map(dev.pair, each.tolist())]) for each in BatchPlan(dev, size, "tokens", 0).epoch(0)]
+        assert (len(batches) > 4) is (size == 64)
+        with Reads() as reads:
+            figures = evaluate(loss, dev, store.text, config, Fabric(accelerator="cpu"))
+        assert reads.count == 1
+        with torch.inference_mode():
+            total = sum(loss(*batch.tensors)[1].item() for batch in batches)
+        assert figures["perplexity"] == math.exp(total / sum(batch.tokens for batch in batches))
 
 
 def test_the_best_by_perplexity_has_the_lowest(tmp_path: Path) -> None:
