@@ -60,8 +60,8 @@ def _table(view: LayerPositions, name: str) -> Tensor | None:
 
 
 def _up_to(reach: int, table: Tensor | None) -> Tensor:
-    """Vectors for the distances up to `reach` [2 reach + 1,D], NaN where there are none."""
-    table = torch.full((1, 1), math.nan) if table is None else table.float()
+    """Vectors for the distances up to `reach` [2 reach + 1,D], NaN where there are none, on the CPU."""
+    table = torch.full((1, 1), math.nan) if table is None else table.float().cpu()
     missing = reach - len(table) // 2
     return functional.pad(table, (0, 0, missing, missing), value=math.nan)
 

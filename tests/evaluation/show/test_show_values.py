@@ -13,6 +13,7 @@ from posnmt.evaluation.show.collect import attentions, collect, trained_tokens
 from posnmt.evaluation.show.command import Page
 from posnmt.evaluation.show.lines import Lines
 from posnmt.evaluation.show.sections import Sentence, Shown, marks
+from posnmt.evaluation.show.vectors import layer_norms
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES
 from posnmt.run.run import Run
@@ -20,6 +21,7 @@ from posnmt.translate.distances import Sums, mass, mean
 from posnmt.translate.runs import trained_model
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import AttentionMap, TrainedTokens
+from posnmt_position.distance_vectors import ByDistanceVectors
 from posnmt_position.seam import Span
 from tests.support import tiny
 from tests.support.untrained import LEARNED, untrained
@@ -79,6 +81,23 @@ def test_means_by_distance_are_those_of_loops():
         for distance in by_mass.distances
     ]
     assert by_mass.pairs.tolist() == most
+
+
+DEVICES = ["cpu", *["cuda"] * torch.cuda.is_available()]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_layers_without_vectors_have_no_lengths_beside_those_that_have(device):
+    """Also on a GPU, where the vectors are; what stands for missing ones is not there."""
+    schemes = [{"scheme": "relative", "distance": 2, "layers": [1]}]
+    model = tiny.build_model(
+        tiny.settings(encoder={"position": schemes, "layers": 3}, decoder={"position": [], "layers": 1}), 20, 20
+    ).to(device)
+    [view] = [each for each in model.encoder_views[1].biasing if isinstance(each, ByDistanceVectors)]
+    [keys, *_] = layer_norms(model.encoder_views, None, causal=False)
+    assert np.isnan(keys.norms[[0, 2]]).all()
+    expected = view.distance_vectors().keys.detach().cpu().numpy()
+    np.testing.assert_allclose(keys.norms[1], [np.sqrt((row**2).sum()) for row in expected], rtol=1e-6)
 
 
 def test_a_map_by_distance_is_the_mean_of_its_diagonals():
