@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TypeVar
@@ -19,8 +20,10 @@ from posnmt.data.store import Split, Store
 from posnmt.training.build import Training, build
 from posnmt.training.checks import refuse_too_long
 from posnmt.training.device import make_fabric
+from posnmt.training.evaluate import BATCH as LIKELIHOODS
 from posnmt.training.evaluate import greedy
 from posnmt.training.evaluations import Pace
+from posnmt.training.progress import Update
 from posnmt.training.train import update
 from posnmt.translate.device import batch_size
 
@@ -29,6 +32,9 @@ Batch = TypeVar("Batch")
 UNTIMED = 2
 """Updates before the clock starts: the first ones are slower."""
 
+UNTIMED_AHEAD = 10
+"""On a GPU, whose first updates compile kernels for shapes of batches and take seconds."""
+
 TIMED = 5
 """The fewest updates that are timed."""
 
@@ -36,7 +42,7 @@ SAMPLES = (3, 9)
 """The fewest batches of dev that are timed, and the most."""
 
 TOKENS = 1024
-"""Padded tokens of a batch whose likelihood is timed."""
+"""Padded tokens of a batch whose likelihood is timed on a CPU; on a GPU it is a batch as evaluations have them."""
 
 STEPS = 8
 """Steps of search that are timed."""
@@ -70,17 +76,22 @@ def measure(config: Config, store: Store, seconds: float) -> Pace:
 
 
 def _seconds_an_update(t: Training, seconds: float, stop: StopSignal) -> float:
-    progress, timed = t.progress, list[float]()
-    start = time.monotonic()
+    """Of the loop of a training, which gives the device `t.lag` updates more before it waits for one."""
+    progress, timed, given = t.progress, list[float](), deque[Update]()
+    start, untimed = time.monotonic(), UNTIMED if t.prefetch is None else UNTIMED_AHEAD
     with Work("measuring updates", "updates") as shown:
         while len(timed) < TIMED or time.monotonic() - start < seconds:
             _refuse_to_go_on(stop)
             begun = time.monotonic()
             batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
             progress.step += 1
-            update(t, 0.0, batches).outcome()  # waits for the device
-            if progress.step > UNTIMED:
+            given.append(update(t, 0.0, batches))
+            if len(given) > t.lag:
+                given.popleft().outcome()  # waits for the device
+            if progress.step > untimed:
                 timed.append(time.monotonic() - begun)
+            elif t.prefetch is not None:
+                start = time.monotonic()  # kernels may have taken all of the time
             shown.add(1)
     return median(timed)
 
@@ -94,7 +105,10 @@ def _seconds_a_token(t: Training, dev: Split, seconds: float, stop: StopSignal) 
         t.loss(*batch.tensors)[1].item()
         return (time.monotonic() - begun) / (batch.tokens + int(batch.source_lengths.sum()))
 
-    return _median(BatchPlan(dev, TOKENS, "tokens", seed=0).epoch(0), likelihood, seconds, stop)
+    batches = BatchPlan(dev, TOKENS if t.prefetch is None else LIKELIHOODS, "tokens", seed=0).epoch(0)
+    if t.prefetch is not None:
+        likelihood(batches[0])  # compiles kernels
+    return _median(batches, likelihood, seconds, stop)
 
 
 def _seconds_a_step(t: Training, dev: Split, seconds: float, stop: StopSignal) -> float:
@@ -108,6 +122,8 @@ def _seconds_a_step(t: Training, dev: Split, seconds: float, stop: StopSignal) -
         return (time.monotonic() - begun) / STEPS
 
     batches = [*batches_by_length(dev.source_lengths.tolist(), batch_size(decode, t.fabric.device))]
+    if t.prefetch is not None:
+        translate(batches[0])  # compiles kernels
     return _median(batches, translate, seconds, stop)
 
 

@@ -243,14 +243,37 @@ def test_a_pace_is_measured_on_real_batches(options):
     assert speed.measure(config, prepare(config), 0.0)[1:] == (0, 0)
 
 
-def test_a_pace_waits_for_each_update(options, monkeypatch):
+def test_a_pace_is_that_of_a_loop_that_gives_the_next_update_before_it_waits_for_one(options, monkeypatch):
     """Where values are read later, an update would otherwise take no longer than it takes to give it to the device."""
     config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
-    steps, outcome = [], Update.outcome
+    done, outcome, real = [], Update.outcome, speed.update
     monkeypatch.setattr(build, "is_ahead", lambda device: True)
-    monkeypatch.setattr(Update, "outcome", lambda update: steps.append(update.step) or outcome(update))
+    monkeypatch.setattr(Update, "outcome", lambda update: done.append(("read", update.step)) or outcome(update))
+    monkeypatch.setattr(speed, "update", lambda t, *rest: done.append(("given", t.progress.step)) or real(t, *rest))
     speed.measure(config, prepare(config), 0.0)
-    assert steps == [*range(1, speed.UNTIMED + speed.TIMED + 1)]
+    count = speed.UNTIMED_AHEAD + speed.TIMED
+    later = [pair for step in range(2, count + 1) for pair in (("given", step), ("read", step - 1))]
+    assert done == [("given", 1), *later]
+
+
+def test_kernels_that_are_compiled_first_take_none_of_the_time_of_a_pace(options, monkeypatch):
+    """Work takes as long as the test says: as on a GPU, the first calls take minutes."""
+    config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
+    clock, calls = SimpleNamespace(now=0.0, monotonic=lambda: clock.now), {"update": 0, "greedy": 0}
+    real, slow = {name: getattr(speed, name) for name in calls}, {"update": speed.UNTIMED_AHEAD, "greedy": 1}
+
+    def timed(name, *arguments):
+        calls[name] += 1
+        clock.now += 900.0 if calls[name] <= slow[name] else 1.0
+        return real[name](*arguments)
+
+    monkeypatch.setattr(build, "is_ahead", lambda device: True)
+    monkeypatch.setattr(speed, "time", clock)
+    for name in real:
+        monkeypatch.setattr(speed, name, partial(timed, name))
+    pace = speed.measure(config, prepare(config), 8.0)
+    assert (pace.update, pace.step) == (1.0, 1 / speed.STEPS)
+    assert calls == {"update": speed.UNTIMED_AHEAD + 8, "greedy": 1 + speed.SAMPLES[0]}
 
 
 def test_measuring_shows_its_progress(options, monkeypatch, capsys):
