@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from posnmt.base.words import counted
 from posnmt.config.schema import Train
@@ -60,7 +61,7 @@ def plan(t: Training, about: Mapping[str, Any], out: Path, parameters: int) -> I
     passes = "" if updates is None else f"; {_passes(updates * t.batches / batches)} over them"
     yield f"text: {counted(len(t.corpus), 'pair')} to train on, {dev:,} for dev{passes}"
     yield f"model: {_model(t, parameters)}{_why(t, about)}"
-    yield f"updates: {_updates(train, updates, about)}"
+    yield f"updates: {_updates(train, updates, about)}{_batch(t.fabric.device, train, about)}"
     yield f"evaluation: {_evaluation(train, updates, dev, about)}"
     yield f"expect: {_expected(t, updates)}"
     yield f"details: {out / 'config.yaml'} has every setting; --verbose prints those that were chosen"
@@ -92,6 +93,14 @@ def _updates(train: Train, updates: int | None, about: Mapping[str, Any]) -> str
         return f"as many as fit into {counted(train.minutes or 0, 'minute')}"
     at_most = "" if train.minutes is None else f", or what fits into {counted(train.minutes, 'minute')}"
     return f"{updates:,}{at_most}"
+
+
+def _batch(device: torch.device, train: Train, about: Mapping[str, Any]) -> str:
+    """On a GPU, that a batch was chosen by a rule for CPUs; else nothing."""
+    if device.type != "cuda" or "train.batch" not in about.get("chosen", {}):
+        return ""
+    size = f"{train.batch:,} {train.batch_unit}"
+    return f". Batches of {size} are chosen by measurements on CPUs; a larger train.batch gives a GPU more to do"
 
 
 def _evaluation(train: Train, updates: int | None, dev: int, about: Mapping[str, Any]) -> str:

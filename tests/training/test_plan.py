@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
@@ -15,7 +16,7 @@ from posnmt.training.build import build
 from posnmt.training.choose import Written, for_training
 from posnmt.training.command import TrainRequest, train_command
 from posnmt.training.device import make_fabric
-from posnmt.training.plan import plan
+from posnmt.training.plan import _batch, plan
 from tests.support import corpus
 from tests.support.commands import run as command
 
@@ -64,6 +65,13 @@ def test_a_plan_says_what_is_configured_and_measured(path, settings, about, upda
     assert (said["updates"], said["evaluation"]) == (updates, evaluation)
     assert said["model"] == "relative, 1+1 layers, 16 wide, 1.2 million parameters, on cpu"
     assert said["text"].startswith(f"60 pairs to train on, {0 if 'data.dev=null' in settings else 20} for dev")
+
+
+def test_a_plan_on_a_gpu_says_that_its_batch_was_chosen_for_cpus(path):
+    train, about = load(path).train, {"chosen": {"train.batch": 7}}
+    said = _batch(torch.device("cuda"), train, about)
+    assert f"{train.batch:,} {train.batch_unit}" in said
+    assert _batch(torch.device("cpu"), train, about) == _batch(torch.device("cuda"), train, {}) == ""
 
 
 def test_passes_are_those_of_the_planned_updates(path):
