@@ -108,7 +108,6 @@ class Keeper:
                 self.checkpoint(t, whole, evaluated=False)
             else:
                 t.display.say("warning: weights are not finite and are not saved; the newest checkpoint stays")
-        self.metrics.close()
         t.fabric.barrier()
 
     def _choose(self, t: Training, reason: str) -> None:

@@ -11,6 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,8 @@ def train(
     display.silence(not fabric.is_global_zero)
     store = prepared(config, resumed, fabric, display, again=bool(about))
 
-    with held(config, out, resumed, fabric):
-        # build
-        t = build(config, store, fabric, display)
+    # build
+    with held(config, out, resumed, fabric), closing(build(config, store, fabric, display)) as t:
         refuse_too_long(t)
         checkpoints = Checkpoints(out / "checkpoints", config.train.average)
         about = {**(about or {}), **first_weights(t, checkpoints, origin)}
@@ -84,18 +84,16 @@ def train(
         run = recorded(t, out, resumed is not None, largest, about)
 
         # loop and finish
-        with StopSignal(partial(answer, t), display.say) as stop, cancelled_if(lambda: stop.heard):
+        stop_signal = StopSignal(partial(answer, t), display.say)
+        with stop_signal as stop, cancelled_if(lambda: stop.heard), closing(Metrics(t, out)) as metrics:
+            keeper = Keeper(run, checkpoints, metrics)
             try:
-                metrics = Metrics(t, out)
-                keeper = Keeper(run, checkpoints, metrics)
                 keeper.begin(t)
                 reason = loop(t, stop, metrics, keeper, NonFinite(metrics, keeper))
                 keeper.finish(t, reason)
             except Cancelled:  # in an evaluation
                 reason = INTERRUPTED
                 keeper.finish(t, reason)
-            finally:
-                t.close()
     if reason == INTERRUPTED:
         raise Interrupted(f"stopped after step {t.progress.step}, state saved; go on with `{resuming(out)}`")
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from posnmt.data.batch import BatchPlan, Cursor
 from posnmt.run.resolve import load
 from posnmt.training import build
 from posnmt.training.build import Training
+from posnmt.training.gradients import InParts
 from posnmt.training.prefetch import AHEAD, Prefetch
 from posnmt.training.train import train
 from tests.support import corpus
@@ -162,3 +164,30 @@ def test_a_pair_that_cannot_be_read_ends_the_training_and_its_thread(path, ahead
         train(load(path), tmp_path / "run")
     assert asked.count("batches_0") >= 4
     assert not threads()
+
+
+@pytest.mark.parametrize("fault", [ValueError("broken"), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize("number", [1, 4], ids=["largest batch", "update"])
+def test_a_fault_ends_every_thread(number, fault, path, ahead, tmp_path, monkeypatch):
+    """Those that make batches, that compute and that write for loggers."""
+    running, add, before = [], InParts.add, set(threading.enumerate())
+
+    def broken(gradients, *operands, **named):
+        sums = add(gradients, *operands, **named)
+        running.append(ours(before))
+        if len(running) == number:
+            raise fault
+        return sums
+
+    monkeypatch.setattr(InParts, "add", broken)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    with pytest.raises(type(fault)):
+        train(load(path), tmp_path / "run")
+    assert running[-1] == ({"worker"} if number == 1 else {"batches", "logger", "worker"})
+    assert not ours(before)
+
+
+def ours(before):
+    """The kinds of threads that a training has started since then and that run."""
+    kinds = {re.split("[_ ]", thread.name)[0] for thread in set(threading.enumerate()) - before}
+    return kinds & {"batches", "logger", "worker"}
