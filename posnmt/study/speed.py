@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,20 +126,18 @@ def _training(system: TimedSystem, turn: int, updates: int) -> float:
     from posnmt.training.train import update
 
     config = Run.open(system.run).config
-    t = build(config, Store.open(system.store), make_fabric(config.train))
-    _, t.progress.cursor = t.plan.take(t.progress.cursor, turn * updates * t.batches)
-    tokens = 0
-    synchronise(t.fabric.device)
-    began = time.perf_counter()
-    for _ in range(updates):
-        batches, t.progress.cursor = t.plan.take(t.progress.cursor, t.batches)
-        t.progress.step += 1
-        update(t, 0.0, batches)
-        tokens += t.plan.tokens(batches)[0]
-    synchronise(t.fabric.device)
-    seconds = time.perf_counter() - began
-    t.close()
-    return tokens / seconds
+    with closing(build(config, Store.open(system.store), make_fabric(config.train))) as t:
+        _, t.progress.cursor = t.plan.take(t.progress.cursor, turn * updates * t.batches)
+        tokens = 0
+        synchronise(t.fabric.device)
+        began = time.perf_counter()
+        for _ in range(updates):
+            batches, t.progress.cursor = t.plan.take(t.progress.cursor, t.batches)
+            t.progress.step += 1
+            update(t, 0.0, batches)
+            tokens += t.plan.tokens(batches)[0]
+        synchronise(t.fabric.device)
+        return tokens / (time.perf_counter() - began)
 
 
 def _decoding(system: TimedSystem, lines: Sequence[str]) -> float:
