@@ -37,8 +37,8 @@ class SearchOptions(TypedDict, total=False):
             a mapping with temperature, top_k, top_p, seed.
         mbr: of so many translations, from the beam or drawn, take the one most similar to the others by chrF; 0: the
             most probable.
-        batch: most padded source tokens x beam of a batch; affects speed only; default: 4,096, and on a GPU one for
-            each MiB of its memory, at most 65,536.
+        batch: most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU one for each
+            MiB of its memory, from 4,096 to 65,536.
     """
 
     beam: int | None

@@ -733,8 +733,8 @@ class Decode(Section):
     )
     batch: Annotated[Positive | None, On(speed=True, heading="Speed")] = Field(
         None,
-        description="most padded source tokens x beam of a batch; affects speed only; default: 4,096, and on a GPU one"
-        " for each MiB of its memory, at most 65,536",
+        description="most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU one"
+        " for each MiB of its memory, from 4,096 to 65,536",
     )
     precision: Annotated[
         Literal["auto", "fp32", "bf16"],
