@@ -1,4 +1,4 @@
-"""One staged command for a machine with an NVIDIA GPU: what works there, and how fast. Experimental: never run on one.
+"""One staged command for a machine with an NVIDIA GPU: what works there, and how fast.
 
     python benchmarks/gpu.py --out FILE.json [--limit 480] [--stages NAME ...]     (`make gpu`)
     python benchmarks/gpu.py --out FILE.json --tiny        that it runs, without a GPU
