@@ -134,7 +134,7 @@ def _forward(
     by_distance.zero_()
     if dropout:
         seed.random_(2**62)
-    shaw_triton.Launch(q, spacing, reach, causal, dropout)(
+    shaw_triton.Launch(q, spacing, reach, columns(reach), causal, dropout)(
         shaw_triton.forward,
         *(q, k, v, key_term, mask, seed if dropout else None),
         *(attended, by_distance if weighs else None, normaliser),
@@ -201,7 +201,7 @@ def _backward(
     q, grad, grad_by_distance, delta = (x.contiguous() for x in (q, grad, grad_by_distance, delta))
     k, v, spacing = _spaced(k, v)
     grad_q, grad_k, grad_v, grad_key_term = _gradients_of(q, k, v, key_term)
-    launch = shaw_triton.Launch(q, spacing, reach, causal, dropout)
+    launch = shaw_triton.Launch(q, spacing, reach, columns(reach), causal, dropout)
     arguments = (
         *(q, k, v, key_term, mask, seed if dropout else None),
         *(normaliser, grad, grad_by_distance if grad_by_distance.shape[-1] else None, delta),

@@ -24,8 +24,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from posnmt.model.kernels.shaw import columns
-
 BEFORE, NEAR, AFTER = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Parts of the keys: all at distance -k or further left, around the queries, all at k or further right."""
 
@@ -50,7 +48,7 @@ programs or more. Of tiles of 64 x 64 with 8 warps it holds one, and both backwa
 class Launch:
     """The launch configuration of the kernels for one call of attention: the tile and the compile-time constants."""
 
-    def __init__(self, q: Tensor, spacing: int, reach: int, causal: bool, dropout: float) -> None:
+    def __init__(self, q: Tensor, spacing: int, reach: int, stride: int, causal: bool, dropout: float) -> None:
         self.spacing = spacing
         batch, self.tokens, self.heads, width = q.shape
         exact = q.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
@@ -59,7 +57,7 @@ class Launch:
         self.pairs = batch * self.heads
         self.constants = {
             "REACH": reach,
-            "STRIDE": columns(reach),
+            "STRIDE": stride,
             "CAUSAL": causal,
             "DROPOUT": dropout,
             "D": width,
