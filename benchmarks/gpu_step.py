@@ -341,7 +341,7 @@ def waits(updates: Updates, count: int = 3) -> float:
                 updates.advance()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(each.message) for each in caught) / count
+    return sum("called a synchronizing" in str(each.message) for each in caught) / count
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from posnmt.base.errors import UserError
 from posnmt.model.kernels import shaw, trial
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.model.kernels.shaw_trial import NAME, Case, in_graph, tried, trusts, try_training
+from posnmt.model.kernels.shaw_trial import NAME, Case, in_graph, tried, trusts
 from posnmt_position.relative import RelativeKeysAndValues
 from posnmt_position.seam import LayerPositions, Span
 from tests.support import triton_interpreter
@@ -190,24 +190,23 @@ def test_dropout_that_keeps_too_much_or_too_little_is_refused(monkeypatch, capsy
 
 
 def test_a_compiled_graph_takes_the_kernel_where_training_was_tried_and_never_refused(monkeypatch):
-    view = RelativeKeysAndValues(3, 16, trained=True)
-    given = view.distance_vectors(), 8, False, 0.1, torch.float32
+    view = LayerPositions([RelativeKeysAndValues(3, 16, trained=True)])
+    q, mask = torch.randn(2, 8, 70, 16, requires_grad=True), torch.ones(1, 1, 1, 70, dtype=torch.bool)
+    attention = Attention(q, q, q, view, Span(0, 70, CPU), mask, False, 0.1)
     assert not in_graph(torch.float32, CPU)
     answers = iter([True, False])
     monkeypatch.setattr(trial, "_fault", lambda *_: "" if next(answers) else "it differs")
-    assert try_training(*given, CPU)
+    assert trusts(attention)
     [(found, trust)] = trial.verdicts(NAME, CPU).items()
     assert found == case(width=16, tokens=143, reach=3, dropout=0.1)
     assert trust
-    q = torch.randn(2, 8, 70, 16)
-    attention = Attention(q, q, q, LayerPositions([view]), Span(0, 70, CPU), None, False, 0.1)
     with monkeypatch.context() as during:
         during.setattr(torch.compiler, "is_compiling", lambda: True)
         assert trusts(attention)
         assert not trusts(attention._replace(view=LayerPositions()))
     assert in_graph(torch.float32, CPU)
     assert not in_graph(torch.bfloat16, CPU)
-    assert not try_training(given[0], 8, True, *given[3:], CPU)
+    assert not trusts(attention._replace(causal=True, mask=None))
     assert not in_graph(torch.float32, CPU)
     monkeypatch.setenv(trial.VARIABLE, "always")
     assert in_graph(torch.float32, CPU)

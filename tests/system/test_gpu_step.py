@@ -106,6 +106,7 @@ def test_each_test_has_a_line_with_its_outcome(several: list[str], tmp_path: Pat
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "gpu_outcomes", *several, "test_these.py"]
     places = os.pathsep.join([str(BENCHMARKS), SOURCES])
     environment = {**os.environ, "PYTHONPATH": places, "OUTCOMES": str(outcomes)}
+    environment.pop("PYTEST_XDIST_WORKER", None)  # of this test
     subprocess.run(words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
     written = [json.loads(line) for line in outcomes.read_text().splitlines()]
     assert len(written) == 4

@@ -164,5 +164,5 @@ def test_a_real_gpu_is_waited_for_once_a_step(mode, monkeypatch):
             searched(model, gpu, mode)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    waits = [str(each.message) for each in waits if "synchroniz" in str(each.message)]
+    waits = [str(each.message) for each in waits if "called a synchronizing" in str(each.message)]
     assert 0 < len(waits) <= counted.steps

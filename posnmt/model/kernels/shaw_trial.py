@@ -106,23 +106,6 @@ def in_graph(dtype: torch.dtype, device: torch.device) -> bool:
     return bool(found) and all(found)
 
 
-def try_training(
-    vectors: DistanceVectors, heads: int, causal: bool, dropout: float, dtype: torch.dtype, device: torch.device
-) -> bool:
-    """Try the kernel for training as most batches need it, before torch.compile: see `in_graph`.
-
-    Args:
-        vectors: of a layer's view.
-        heads, causal, dropout: of its attention; rows of a causal one are not masked.
-        dtype: of queries, keys and values.
-    """
-    [table, *_] = [each for each in vectors if each is not None]
-    shape = heads, SHORT + 1, table.shape[1]
-    q = torch.empty(1, *shape, dtype=dtype, device=device, requires_grad=True)
-    mask = None if causal else q.new_ones(1, 1, 1, shape[1], dtype=torch.bool)
-    return tried(_case(q, vectors, mask, causal, dropout), device)
-
-
 def tried(case: Case, device: torch.device) -> bool:
     """Whether the kernel agrees with the equation in a case."""
     within = WITHIN_TF32 if case.tf32 else WITHIN[case.dtype]
@@ -238,8 +221,10 @@ def _kept(case: Case, device: torch.device) -> Tensor:
 @contextmanager
 def _same_draws(device: torch.device) -> Iterator[None]:
     """A block that draws the same numbers each time, and leaves the device's generator as it was."""
-    own = device.type == "cuda"
-    generator = torch.cuda.default_generators[device.index] if own else torch.default_generator
+    generator = torch.default_generator
+    if device.type == "cuda":
+        torch.cuda.init()  # before its first use of a GPU a process has no generators for it
+        generator = torch.cuda.default_generators[device.index]
     state = generator.get_state()
     generator.manual_seed(1)
     try:
