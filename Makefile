@@ -94,7 +94,7 @@ bench-peers: $(READY)
 
 # What works on an NVIDIA GPU and how fast, in stages and in less than ten minutes, with the Python that is there: nothing is installed.
 # Packages that it lacks may be in a folder PACKAGES (benchmarks/gpu_pack.py), and compiled kernels in a file CACHES
-# (benchmarks/gpu_kernels.py). Experimental.
+# (benchmarks/gpu_kernels.py).
 GPU_PYTHON ?= python3
 gpu:
 	mkdir -p build
