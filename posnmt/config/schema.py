@@ -521,7 +521,9 @@ class Train(Section):
         "auto", description="auto: bf16 if the hardware multiplies it, else fp32; fp64 is for tests"
     )
     compile: bool = Field(
-        False, description="torch.compile of each Transformer layer: takes about a minute, before the first updates and in some later ones"
+        False,
+        description="torch.compile of each Transformer layer: takes about a minute, before the first updates and in "
+        "some later ones",
     )
     shard: Annotated[bool, MayChange()] = Field(
         False,
