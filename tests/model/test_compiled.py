@@ -75,6 +75,7 @@ def test_every_system_trains_as_without(name):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["relative", "rope", "fox-alone", "cope", "mpr-head", "cross-rope-fire", "deepnorm"])
 def test_gradients_are_traced_too(name):
     agree(*losses(name, "aot_eager"), SHAPES[:3])
