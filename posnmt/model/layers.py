@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from posnmt.config.schema import Activation, Model, Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
-from posnmt.model.kernels import shaw, shaw_trial
+from posnmt.model.kernels import shaw_trial, trial
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt_position.dropout import Dropout
@@ -206,7 +206,7 @@ class DecoderLayer(ResidualLayer):
 @cache
 def _compiled(forward: Callable[..., Tensor], backend: str) -> Callable[..., Tensor]:
     """A `forward` as torch.compile translates it: one for all layers of a class, so that they share its graphs."""
-    for choice in (shaw.compiles, shaw_trial.in_graph):
+    for choice in (trial.compiles, shaw_trial.in_graph):
         torch.compiler.assume_constant_result(choice)
     torch._dynamo.config.optimize_ddp = False  # it would divide graphs at DDP's buckets; layers are small enough
     compiled: Callable[..., Tensor] = torch.compile(forward, backend=backend, dynamic=True)

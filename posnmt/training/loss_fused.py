@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posnmt.model.kernels.shaw import compiles
-from posnmt.model.kernels.trial import WITHIN, WITHIN_TF32, Results, trusted
+from posnmt.model.kernels.trial import WITHIN, WITHIN_TF32, Results, compiles, trusted
 
 LOGITS = 2**28
 """Approximate number of logits of a chunk: 512 MiB in bfloat16, 8,389 tokens at 32,000 vocabulary entries."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from posnmt.model.kernels import shaw
+from posnmt.model.kernels import trial
 from posnmt.training.loss import TrainingLoss
 from tests.support import tiny
 
@@ -111,9 +111,9 @@ def test_what_a_device_can_do_is_asked_once_and_not_traced(monkeypatch):
     losses("transformer", "eager")
     asked = []
     monkeypatch.setattr(
-        shaw, "_compiles", cache(lambda device: asked.append(importlib.util.find_spec("torch")) or True)
+        trial, "_compiles", cache(lambda device: asked.append(importlib.util.find_spec("torch")) or True)
     )
-    answer = torch.compile(lambda x: x + 1 if shaw.compiles(x.device) else x, backend="eager", fullgraph=True)
+    answer = torch.compile(lambda x: x + 1 if trial.compiles(x.device) else x, backend="eager", fullgraph=True)
     assert [answer(torch.zeros(2)).sum(), answer(torch.zeros(3)).sum()] == [2, 3]
     assert len(asked) == 1
 

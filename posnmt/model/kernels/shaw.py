@@ -14,14 +14,15 @@ projection wrote them.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from posnmt.model.kernels.trial import compiles
 
 WIDEST = 128
 """The widest head supported: tiles of wider heads would not fit a GPU's registers."""
@@ -43,17 +44,6 @@ def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
         and (mask is None or mask.shape[1:] == (1, 1, k.shape[-2]))
         and compiles(q.device)
     )
-
-
-def compiles(device: torch.device) -> bool:
-    """What `_compiles` found; torch.compile is told that this is a constant (`posnmt.model.layers`)."""
-    return _compiles(device)
-
-
-@cache
-def _compiles(device: torch.device) -> bool:
-    """Whether Triton is installed and supports bfloat16 on this generation of GPU."""
-    return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def shaw_attention(
@@ -155,18 +145,9 @@ def _spaced(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
     return k.contiguous(), v.contiguous(), 1
 
 
-def _outputs(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_term: Tensor | None,
-    mask: Tensor | None,
-    reach: int,
-    causal: bool,
-    dropout: float,
-    weighs: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The tensors that `_forward` returns, not yet computed."""
+def _outputs(q: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The tensors that `_forward` returns for these arguments, not yet computed."""
+    *_, reach, _, dropout, weighs = given
     return (
         q.new_empty(q.shape),
         q.new_empty(*q.shape[:-1], columns(reach) if weighs else 0),

@@ -6,8 +6,10 @@ other. The environment variable POSNMT_KERNELS makes a trial needless: `always` 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Hashable, Mapping
+from functools import cache
 from threading import Lock
 
 import torch
@@ -30,6 +32,17 @@ Results = Mapping[str, Tensor]
 
 _verdicts: dict[tuple[str, Hashable, torch.device], bool] = {}
 _lock = Lock()
+
+
+def compiles(device: torch.device) -> bool:
+    """Whether Triton compiles kernels for a device; torch.compile is told that this is a constant (`model.layers`)."""
+    return _compiles(device)
+
+
+@cache
+def _compiles(device: torch.device) -> bool:
+    """Whether Triton is installed and supports bfloat16 on this generation of GPU."""
+    return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def trusted(
