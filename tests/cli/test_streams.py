@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import all_commands
-from tests.support.forked import become
+from tests.support.forked import become, fork
 
 POSNMT = [sys.executable, "-m", "posnmt"]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/dev/full and the statuses of shells are Unix's")
@@ -20,7 +20,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/dev/full and the st
 def in_a_fork(arguments: list[str], closed: int) -> tuple[int, str]:
     """The exit status of a command with a closed stream, and what it writes to standard error."""
     with tempfile.TemporaryFile() as err, Path(os.devnull).open("r+b") as none:
-        child = os.fork()
+        child = fork()
         if child == 0:
             for number, stream in enumerate((none, none, err)):
                 os.dup2(stream.fileno(), number)

@@ -27,7 +27,7 @@ from posnmt.corpora import download
 from tests.fuzz.hunt import Elsewhere, bound_child
 from tests.fuzz.mutations import STRINGS, YAML_TEXTS
 from tests.fuzz.parsers import CONFIG, FROZEN, KEYS, RECIPE
-from tests.support.forked import become, import_all
+from tests.support.forked import become, fork, import_all
 
 TEXT = "Ein Satz mit Wörtern .\nZwei kurze Sätze .\nDrei\n" * 4
 LINES = [text for text in STRINGS if "\0" not in text]
@@ -164,7 +164,7 @@ class Commands:
         ):
             sys.stdout.flush()
             sys.stderr.flush()
-            child = os.fork()
+            child = fork()
             if child == 0:
                 for number, stream in enumerate((stdin, none, errors)):
                     os.dup2(stream.fileno(), number)

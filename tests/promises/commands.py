@@ -14,7 +14,7 @@ import yaml
 
 from posnmt.base.output import is_draft
 from tests.fuzz.parsers import CONFIG, FROZEN
-from tests.support.forked import become
+from tests.support.forked import become, fork
 
 COMMANDS = {
     "condition swap": "condition swap --source s --share 0.1 --share 0.5 --out out",
@@ -57,7 +57,7 @@ class Child:
         self.folder, self.errors = folder, folder.parent / f"{folder.name}.errors"
         self.began = time.monotonic()
         self.errors.touch()
-        self.id = os.fork()
+        self.id = fork()
         if not self.id:
             os.chdir(folder)
             os.environ["POSNMT_CACHE"] = str(folder / "cache")

@@ -110,7 +110,7 @@ class Machine:
 
 def _serve() -> None:
     """Run commands that standard input names; write the exit status of each when all its processes have ended."""
-    from tests.support.forked import become, import_all
+    from tests.support.forked import become, fork, import_all
 
     library = ctypes.CDLL(None)
     library.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: processes of a killed one are ours
@@ -124,7 +124,7 @@ def _serve() -> None:
 
     for line in sys.stdin:
         asked = json.loads(line)
-        child = os.fork()
+        child = fork()
         if child == 0:
             for number, name in enumerate((os.devnull, "out", "err")):
                 os.dup2(os.open(Path(asked["streams"], name), os.O_CREAT | os.O_RDWR, 0o600), number)

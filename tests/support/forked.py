@@ -28,6 +28,21 @@ def import_all() -> None:
     gc.freeze()
 
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
+
+
+def fork() -> int:
+    """Fork; until a child is a command, a signal of `ENDS` ends it, and never reaches the handlers of this process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    child = os.fork()
+    if not child:
+        for number in ENDS:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return child
+
+
 def become(arguments: list[str], before: Callable[[], object] = int, closed: int | None = None) -> None:
     """Be the process of a command, in a fork: `python -m posnmt` from where all modules are imported.
 
@@ -45,16 +60,23 @@ def become(arguments: list[str], before: Callable[[], object] = int, closed: int
         if closed is not None:
             os.close(closed)
         sys.stdin, sys.stdout, sys.stderr = (None if number == closed else _stream(number) for number in range(3))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python starts
         main()
         status = 0
+    except KeyboardInterrupt:  # a signal in the moment before or after the command's own handling
+        status = 130
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
     finally:
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.flush()
-        os._exit(status)
+        try:
+            for number in ENDS:
+                signal.signal(number, signal.SIG_IGN)
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        finally:
+            os._exit(status)
 
 
 def _stream(number: int) -> TextIO:
