@@ -19,7 +19,7 @@ from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.length_effects import D1, LengthEffects
 from posnmt.evaluation.analyse.likelihood import named
 from posnmt.evaluation.analyse.losses import PLAIN
-from posnmt.evaluation.analyse.scoring import Model, Scoring, Test
+from posnmt.evaluation.analyse.scoring import Model, Scoring, Test, undefined
 from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.analyse.verdict import CHANCE
 from posnmt.evaluation.report.likelihood import LikelihoodReport, likelihood_report
@@ -159,7 +159,7 @@ def _by_position(runs: Sequence[Run], source: Path, reference: Path, display: Di
     """The likelihood of the references by position; the first run is the baseline."""
     scoring = Scoring([Model(named(run), run) for run in runs], Test(_lines(source), _lines(reference)))
     scoring.score(display.say)
-    return likelihood_report(scoring.losses[PLAIN][0], notes=scoring.notes)
+    return likelihood_report(scoring.losses[PLAIN][0], notes=[*scoring.notes, *undefined(scoring.losses)])
 
 
 def _lines(file: Path) -> list[str]:

@@ -49,6 +49,7 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     from posnmt.base.output import creating
     from posnmt.base.progress import Display
     from posnmt.evaluation.analyse.losses import write_all
+    from posnmt.evaluation.analyse.scoring import undefined
     from posnmt.evaluation.report.likelihood import TABLE
     from posnmt.evaluation.report.write import likelihood_files, place_faults, write_files
     from posnmt.run.run import Run, refuse_existing
@@ -67,11 +68,11 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     notes = [*_differences(runs), *scoring.notes]
     for note in notes:
         display.say(f"note: {note}")
-    known = len(scoring.notes)
     scoring.score(display.say)
-    for note in scoring.notes[known:]:
+    further = [*undefined(scoring.losses)]
+    for note in further:
         display.say(f"note: {note}")
-    report = _report(scoring, request, [*notes, *scoring.notes[known:]])
+    report = _report(scoring, request, [*notes, *further])
     if request.out is None:
         print(report.csv if report else scoring.by_character(), end="")
     else:

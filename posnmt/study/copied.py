@@ -23,6 +23,8 @@ from posnmt.study.speed import SystemSpeeds
 MARK, SPEEDS, FACTS = "published.json", "speeds.json", "steps.json"
 """The file that makes a folder a copy; the speeds measured in turn; in a training's folder, the facts of its steps."""
 RUNS, TRANSLATIONS = "runs", "translations"
+LOSSES = f"{TRANSLATIONS}/losses"
+"""The folder of losses of references; not packed by itself, so that a copy has few files."""
 FOLDERS = (RUNS, TRANSLATIONS, "tables", "figures")
 OF_RUN = ("config.yaml", "record.json", "metrics.jsonl")
 """The files of a run folder that a copy has, in this order; `FACTS` follows them."""
@@ -159,6 +161,13 @@ class Copy:
             where = packed_in(self.folder, TRANSLATIONS)
             raise UserError(f"the copy has no translation {column}", where, "publish the study again")
         return translation
+
+    def losses(self, likelihood: str) -> dict[str, bytes]:
+        """The files of a likelihood's losses by their names; none if the copy has not got it."""
+        if not packed_in(self.folder, TRANSLATIONS).exists():
+            return {}
+        folder = f"{LOSSES}/{likelihood}/"
+        return {path.removeprefix(folder): content for path, content in self._texts.items() if path.startswith(folder)}
 
     @cached_property
     def speeds(self) -> SpeedFacts | None:

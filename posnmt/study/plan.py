@@ -377,12 +377,34 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))
 
 
-def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
+@dataclass(frozen=True)
+class AdoptedLosses:
+    """The losses of a likelihood that were taken over from a published copy.
+
+    Attributes:
+        rows: the key of the training of each model, and the positions that were changed for it, if they were.
+        keys: training step of this study -> its key.
+        files: design -> the file of losses, with a row for each model.
+    """
+
+    rows: Sequence[tuple[str, Mapping[str, Any] | None]]
+    keys: Mapping[str, str]
+    files: Mapping[str, Path]
+
+    def row(self, train: str, positions: Mapping[str, Any] | None) -> int | None:
+        """The row of a training step with these positions; None if there is none."""
+        return next((row for row, each in enumerate(self.rows) if each == (self.keys[train], positions)), None)
+
+
+def likelihoods(
+    study_plan: Plan, finished: Iterable[str], adopted: Mapping[str, AdoptedLosses] | None = None
+) -> tuple[dict[str, Step], dict[str, str]]:
     """The steps that score references with the finished trainings.
 
     Args:
         study_plan: the plan.
         finished: names of the finished steps, without trainings whose weights are not in this study's folder.
+        adopted: likelihood -> losses of trainings without weights.
 
     Returns:
         Name -> step, and likelihood -> why it is not possible.
@@ -393,17 +415,22 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
     here = study_plan.recipe.likelihoods_at(study_plan.scale)
     for name, likelihood in study_plan.recipe.likelihoods.items():
         runs = _scored(study_plan, likelihood) if name in here else []
-        finished_runs = [run for run in runs if run.train in done]
+        taken = (adopted or {}).get(name)
+        models: list[tuple[PlannedRun, int | None]] = []
+        for run in runs:
+            row = None if taken is None else taken.row(run.train, _positions(study_plan, run))
+            if run.train in done or row is not None:
+                models.append((run, None if run.train in done else row))
         if not runs:
             missing[name] = f"it is not part of scale {study_plan.scale}"
             continue
         first = (runs[0].system, runs[0].training)
         baseline = first if likelihood.baseline is None else likelihood.variant(likelihood.baseline)
-        if all((run.system, run.training) != baseline for run in finished_runs):
+        if all((run.system, run.training) != baseline for run, _ in models):
             label = study_plan.recipe.label(baseline, likelihood.trainings)
             missing[name] = f"no training of {label} is finished with its weights here"
         else:
-            steps[name] = _likelihood(study_plan, name, likelihood, finished_runs, baseline)
+            steps[name] = _likelihood(study_plan, name, likelihood, models, baseline, taken)
     return steps, missing
 
 
@@ -418,24 +445,45 @@ def _scored(study_plan: Plan, likelihood: Likelihood) -> list[PlannedRun]:
     return [run for run in study_plan.runs if likelihood.includes(run.system, run.training)]
 
 
+def _positions(study_plan: Plan, run: PlannedRun) -> dict[str, Any] | None:
+    """The positions that a run's system changes for the search; None if it changes none."""
+    config = train_config(study_plan.recipe, study_plan.scale, run.system, run.training, run.seed)
+    positions: dict[str, Any] | None = config.get("decode", {}).get("positions")
+    return positions
+
+
 def _likelihood(
-    study_plan: Plan, name: str, likelihood: Likelihood, runs: list[PlannedRun], baseline: tuple[str, str]
+    study_plan: Plan,
+    name: str,
+    likelihood: Likelihood,
+    runs: Sequence[tuple[PlannedRun, int | None]],
+    baseline: tuple[str, str],
+    adopted: AdoptedLosses | None,
 ) -> Step:
-    """The step that scores the references of a test with several runs."""
+    """The step that scores the references of a test with several runs.
+
+    Args:
+        runs: the runs, each with its row in the losses that were taken over; None: it is scored here.
+        adopted: the losses that were taken over.
+    """
     recipe = study_plan.recipe
-    needs = {"test": study_plan.tests[likelihood.test][runs[0].training]}
+    needs = {"test": study_plan.tests[likelihood.test][runs[0][0].training]}
+    files: dict[str, Path] = {}
     models: list[dict[str, Any]] = []
-    for number, run in enumerate(runs):
-        needs[f"run-{number}"] = run.train
-        config = train_config(recipe, study_plan.scale, run.system, run.training, run.seed)
-        positions = config.get("decode", {}).get("positions")
+    for number, (run, row) in enumerate(runs):
+        positions = _positions(study_plan, run)
         changed = {} if positions is None else {"positions": positions}
         label = recipe.label((run.system, run.training), likelihood.trainings)
         models.append({"system": label, "seed": run.seed, **changed})
+        if row is None or adopted is None:
+            needs[f"run-{number}"] = run.train
+        else:
+            models[-1] |= {"row": row, "train": adopted.keys[run.train]}
+            files |= adopted.files
     settings = {"models": models, "baseline": recipe.label(baseline, likelihood.trainings), "swap": likelihood.swap}
     settings |= {} if likelihood.shift is None else {"shift": likelihood.shift}  # so that keys without it stay
     resources = study_plan.setting.resources.of("likelihood")
-    return Step(f"likelihood/{name}", "likelihood", settings, needs, {}, resources)
+    return Step(f"likelihood/{name}", "likelihood", settings, needs, files, resources)
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:

@@ -24,6 +24,7 @@ from posnmt.study.adopt import describe_step
 from posnmt.study.copied import (
     FACTS,
     FOLDERS,
+    LOSSES,
     MARK,
     OF_RUN,
     RUNS,
@@ -37,6 +38,7 @@ from posnmt.study.copied import (
     name_of,
     packed_in,
 )
+from posnmt.study.copied_losses import files_of
 from posnmt.study.measured import StudyResults
 from posnmt.study.packed import archived, compressed, joined
 from posnmt.study.page import render
@@ -70,7 +72,8 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     results.csv.xz, runs.csv   the tables of results.sqlite
     runs.tar.xz      runs/SYSTEM.TRAINING.SEED/ for each finished training, with config.yaml, record.json, its metrics
                      and steps.json, by which another study recognises it and its translations (see `adopt`)
-    translations.tar.xz   translations/TEST.csv for each test text: a row for each line, a column for each training
+    translations.tar.xz   translations/TEST.csv for each test text: a row for each line, a column for each training;
+                     translations/losses/LIKELIHOOD/: the losses of references, a byte a subword (see `copied_losses`)
     speeds.json      speeds measured in turn, if they were, with the key of their step
 
     Args:
@@ -104,6 +107,9 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     for test in sorted({test for run in trained for test in run.translations}):
         if outputs := _outputs(test, shown, done):
             files[f"{TRANSLATIONS}/{test}.csv"] = joined(outputs)
+    for name in (each for each in done if each.startswith("likelihood/")):
+        scored = files_of(graph.steps[name], graph, done[name])
+        files |= {f"{LOSSES}/{name.removeprefix('likelihood/')}/{file}": content for file, content in scored.items()}
     files["README.md"] = "".join(f"{line}\n" for line in _readme(study_plan, done, files, seeds)).encode("utf-8")
     places = {str(place): name for place, name in _places(study_plan, out, trained, done)}
     _write(_without_places(files, places), to)
@@ -234,11 +240,13 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], files: Files, seeds: int
 def _contents(files: Files, seeds: int | None) -> dict[str, str]:
     """Files, as links of README.md -> what is in them."""
     of_seeds = "" if seeds is None else f" with a seed of at most {seeds}"
+    scored = any(name.startswith(f"{LOSSES}/") for name in files)
+    losses = "; and losses of references, rounded to a byte a subword" if scored else ""
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
         "[runs.tar.xz](runs.tar.xz)": "each training's configuration, record and metrics",
         "[translations.tar.xz](translations.tar.xz)": "of each test text, line by line as its source, a column for"
-        f" each training{of_seeds}",
+        f" each training{of_seeds}{losses}",
     }
     if REGISTERED in files:
         rows[f"[{REGISTERED}]({REGISTERED})"] = "the claims and their test, as registered, and later changes"

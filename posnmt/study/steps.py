@@ -446,22 +446,30 @@ def training_speed(run: Path) -> float | None:
 
 
 def likelihood(context: Context) -> None:
-    """Score the references of a test with the models of runs; write losses, table and page."""
+    """Score the references of a test with the models of runs; write losses, table and page.
+
+    Models whose losses were taken over from a copy are in the settings by their row there.
+    """
     from posnmt.config.schema import Positions
     from posnmt.evaluation.analyse.losses import Scored
     from posnmt.evaluation.analyse.scoring import Model
-    from posnmt.study.likelihood import save
+    from posnmt.study.likelihood import TakenOver, save
 
-    models = [
+    models = context.settings["models"]
+    scored = [Scored(f"{each['system']}:{each['seed']}", each["system"], each["seed"]) for each in models]
+    here = [
         Model(
-            Scored(f"{each['system']}:{each['seed']}", each["system"], each["seed"]),
+            scored[number],
             Run.open(context.inputs[f"run-{number}"] / "run"),
             positions=Positions.model_validate(each["positions"]) if "positions" in each else None,
         )
-        for number, each in enumerate(context.settings["models"])
+        for number, each in enumerate(models)
+        if "row" not in each
     ]
     settings, test = context.settings, context.inputs["test"]
-    save(models, settings["baseline"], test, settings["swap"], settings.get("shift"), context.folder, context.say)
+    taken = TakenOver(models, scored, context.files) if context.files else None
+    shift = settings.get("shift")
+    save(here, settings["baseline"], test, settings["swap"], shift, context.folder, context.say, taken)
 
 
 def _bins_of_parts(context: Context) -> list[int]:

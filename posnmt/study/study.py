@@ -23,12 +23,13 @@ from posnmt.study import database, evidence, likelihood, speed
 from posnmt.study.adopt import adopt, discard_weightless, weightless
 from posnmt.study.blocks import recorded
 from posnmt.study.copied import Copy
+from posnmt.study.copied_losses import adopt_losses, adopted_losses
 from posnmt.study.faults import Faults
 from posnmt.study.loss import ScoredText
 from posnmt.study.measured import StudyResults
 from posnmt.study.page import render
 from posnmt.study.parts import parts_of
-from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
+from posnmt.study.plan import KINDS, SPEED, AdoptedLosses, Plan, PlannedRun, analyses, labels, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
@@ -96,7 +97,7 @@ def run(
         save_request(study_plan, out)
         for line in register(study_plan, out, copy):
             say(line)
-        for line in adopt(study_plan, out, copy) if copy is not None else ():
+        for line in (*adopt(study_plan, out, copy), *adopt_losses(study_plan, out, copy)) if copy is not None else ():
             say(line)
         for line in discard_weightless(study_plan, out, [step.name for step in selected]):
             say(line)
@@ -221,18 +222,21 @@ def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
     """
     graph = Graph(study_plan.steps.values(), KINDS)
     done = finished(graph, out)
-    return _with_last(study_plan, done, [name for name in done if not weightless(graph.folder(out, name))])
+    here = [name for name in done if not weightless(graph.folder(out, name))]
+    return _with_last(study_plan, done, here, adopted_losses(study_plan, out))
 
 
 def complete_graph(study_plan: Plan) -> Graph:
     """The graph with the analyses and likelihoods of all translations and trainings, finished or not."""
-    return _with_last(study_plan, study_plan.steps, study_plan.steps)[0]
+    return _with_last(study_plan, study_plan.steps, study_plan.steps, {})[0]
 
 
-def _with_last(study_plan: Plan, done: Iterable[str], with_weights: Iterable[str]) -> tuple[Graph, dict[str, str]]:
-    """The same of some translations, and of some trainings that have their weights."""
+def _with_last(
+    study_plan: Plan, done: Iterable[str], with_weights: Iterable[str], losses: Mapping[str, AdoptedLosses]
+) -> tuple[Graph, dict[str, str]]:
+    """The same of some translations, and of some trainings that have their weights, or losses taken over."""
     analysed, unanalysed = analyses(study_plan, done)
-    scored, unscored = likelihoods(study_plan, with_weights)
+    scored, unscored = likelihoods(study_plan, with_weights, losses)
     missing = {f"analyse/{name}": why for name, why in unanalysed.items()}
     missing |= {f"likelihood/{name}": why for name, why in unscored.items()}
     return Graph([*study_plan.steps.values(), *analysed.values(), *scored.values()], KINDS), missing

@@ -5,11 +5,12 @@ Legend: M models, T content subwords of all references, N sentences, V target vo
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,12 @@ class Losses:
 PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
 """Names of designs and of their files; the last is the beginning of the names of those with shifted positions."""
 
+STEPS = 254
+"""Steps of a loss in a published copy."""
+
+_OF_MODELS = ("losses", "ends", "early_ends")
+"""The arrays with a row for each model."""
+
 SIDES = ("source", "target", "both")
 """The sides whose positions are shifted."""
 
@@ -81,6 +88,60 @@ def write_losses(path: Path, losses: Losses) -> None:
     arrays["models"] = json.dumps([asdict(model) for model in losses.models], ensure_ascii=False)
     with replacing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)
+
+
+def coarse(losses: Losses) -> bytes:
+    """Losses as the bytes of an .npz file for a published copy: a byte a subword, and half precision for ends.
+
+    The square root of a subword's loss is rounded to `STEPS` steps up to that of the model's largest. If this is 25
+    nats, a loss of 2 changes by at most 0.03 nats, and a mean over thousands of subwords by less than 0.001. What is
+    read from such a file and written again is the same. Arrays are not compressed, so that an archive finds what files
+    have in common.
+    """
+    names = [each.name for each in fields(losses) if each.name != "models"]
+    arrays: dict[str, Any] = {name: _narrowed(name, getattr(losses, name)) for name in names}
+    largest = np.fmax.reduce(losses.losses, axis=1, initial=0.0)
+    arrays["losses"], arrays["largest"] = _in_steps(losses.losses, largest), largest
+    arrays |= {name: getattr(losses, name).astype(np.float16) for name in ("ends", "early_ends")}
+    arrays["models"] = json.dumps([asdict(model) for model in losses.models], ensure_ascii=False)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _in_steps(losses: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """[M,T] square roots in `STEPS` steps up to that of each model's largest; one more where a model is undefined."""
+    unit = np.where(largest > 0, largest, 1.0)[:, None]
+    steps = np.sqrt(np.maximum(losses, 0) / unit) * STEPS
+    return np.where(np.isnan(losses), STEPS + 1, steps.round()).astype(np.uint8)
+
+
+def _from_steps(steps: NDArray[np.integer[Any]], largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[M,T] the losses that `_in_steps` was given, as rounded there."""
+    return np.where(steps > STEPS, np.nan, largest[:, None] * (steps / STEPS) ** 2)
+
+
+def together(parts: Sequence[Losses]) -> Losses:
+    """The losses of the models of several files of the same text, with the lengths of the first one's trainings.
+
+    Raises:
+        ValueError: the text or its subwords are not the same.
+    """
+    first, *others = parts
+    of_trainings = ("source_exposure", "target_exposure", "unigrams")
+    shared = [each.name for each in fields(Losses) if each.name not in (*_OF_MODELS, *of_trainings, "models")]
+    for other in others:
+        for name in shared:
+            if not np.array_equal(getattr(first, name), getattr(other, name)):
+                raise ValueError(name)
+    rows = {name: np.concatenate([getattr(each, name) for each in parts]) for name in _OF_MODELS}
+    return replace(first, **rows, models=[model for each in parts for model in each.models])
+
+
+def of_models(losses: Losses, places: Sequence[int], models: Sequence[Scored]) -> Losses:
+    """The losses of some of the models, in this order, under the names that they are given."""
+    rows = {name: getattr(losses, name)[list(places)] for name in _OF_MODELS}
+    return replace(losses, **rows, models=list(models))
 
 
 def write_all(losses: Mapping[str, Sequence[Losses]], folder: Path) -> None:
@@ -111,6 +172,8 @@ def read_losses(path: Path) -> Losses:
         with np.load(path, allow_pickle=False) as file:
             models = [Scored(**each) for each in json.loads(str(file["models"]))]
             arrays = {each.name: file[each.name] for each in fields(Losses) if each.name != "models"}
+            if arrays["losses"].dtype == np.uint8:
+                arrays["losses"] = _from_steps(arrays["losses"], file["largest"])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise UserError(
             "not a file of losses, or a damaged one", path, "make it again with `posnmt score --by-position`"

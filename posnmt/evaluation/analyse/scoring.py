@@ -8,7 +8,7 @@ content of the preceding sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -157,14 +157,9 @@ class Scoring:
             self.designs |= {f"{SHIFTED}{side}": design for side, design in plain.shifted(shift).items()}
 
     def score(self, say: Say) -> None:
-        """Score all models; `say` is called with progress.
-
-        Raises:
-            UserError: no sentence fits the position tables of all models.
-        """
+        """Score all models; `say` is called with progress."""
         expected = [self._expected(*each, say) for each in zip(self.groups, self._tests, strict=True)]
         for name, design in self.designs.items():
-            self._note_undefined(name, [each for group in expected for each in group[name]])
             self.losses[name] = [
                 losses_of(test, design, group[name], reached)
                 for test, group, reached in zip(self._tests, expected, self._reached, strict=True)
@@ -197,14 +192,26 @@ class Scoring:
                 by_design[name].append(replace(each, model=model.scored))
         return by_design
 
-    def _note_undefined(self, name: str, models: Sequence[Expected]) -> None:
-        """Note in how many sentences of a design each model is defined, if not in all."""
-        kept = np.logical_and.reduce([each.defined for each in models])
-        for each in models:
-            if not each.defined.all():
-                count, total = int(each.defined.sum()), len(each.defined)
-                self.notes.append(
-                    f"{each.model.name} is undefined where a text is longer than its position table: defined in"
+
+def undefined(losses: Mapping[str, Sequence[Losses]]) -> Iterator[str]:
+    """Notes on the models that are not defined in all sentences of a design, since their position tables are short.
+
+    Args:
+        losses: design -> the losses of each group of models that share a vocabulary.
+
+    Raises:
+        UserError: no sentence fits the position tables of all models.
+    """
+    for name, groups in losses.items():
+        models = [
+            (model.name, row) for each in groups for model, row in zip(each.models, ~np.isnan(each.ends), strict=True)
+        ]
+        kept = np.logical_and.reduce([defined for _, defined in models])
+        for model, defined in models:
+            if not defined.all():
+                count, total = int(defined.sum()), len(defined)
+                yield (
+                    f"{model} is undefined where a text is longer than its position table: defined in"
                     f" {count:,} of {total:,} sentences ({count / total:.1%}) of {name};"
                     f" {int(kept.sum()):,} are compared."
                 )

@@ -1,0 +1,65 @@
+"""Losses in a published copy: a byte a subword, means that stay, and the same after another round."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from posnmt.evaluation.analyse.losses import Losses, Scored, coarse, of_models, read_losses, together
+from tests.support.losses_case import random_losses
+
+
+def read_back(losses, folder):
+    path = folder / "losses.npz"
+    path.write_bytes(coarse(losses))
+    return read_losses(path)
+
+
+def test_what_is_read_is_near_what_was_written(tmp_path):
+    losses = random_losses()
+    losses.losses[1, 40:60] = np.nan
+    found = read_back(losses, tmp_path)
+    assert found.models == losses.models
+    np.testing.assert_array_equal(np.isnan(found.losses), np.isnan(losses.losses))
+    largest = np.nanmax(losses.losses, axis=1, keepdims=True)
+    bound = np.sqrt(losses.losses * largest) / 254 + largest / 254**2 / 4
+    assert (np.abs(found.losses - losses.losses) <= bound + 1e-9)[~np.isnan(losses.losses)].all()
+    assert np.abs(np.nanmean(found.losses - losses.losses, axis=1)).max() < 1e-3
+    np.testing.assert_allclose(found.ends, losses.ends, rtol=1e-3)
+    exact = {each.name for each in fields(Losses)} - {"losses", "ends", "early_ends", "models", "unigrams"}
+    for name in exact:
+        np.testing.assert_array_equal(getattr(found, name), getattr(losses, name))
+
+
+def test_a_second_round_changes_nothing(tmp_path):
+    """Also beside models with larger losses."""
+    losses = random_losses()
+    once = read_back(losses, tmp_path)
+    more = together([once, replace(losses, losses=3 * losses.losses)])
+    twice = read_back(more, tmp_path)
+    np.testing.assert_array_equal(twice.losses[: len(losses.models)], once.losses)
+    assert coarse(once) == coarse(once)
+
+
+def test_a_byte_a_subword():
+    few, many = (random_losses(systems=(("a", tuple(range(count))),)) for count in (2, 12))
+    assert len(coarse(many)) - len(coarse(few)) < 10 * (many.losses.shape[1] + 5 * len(many.documents)) + 2000
+
+
+def test_models_of_several_files(tmp_path):
+    losses = random_losses()
+    models = [Scored("x", "A", 1), Scored("y", "B", 2)]
+    some = of_models(losses, [4, 0], models)
+    np.testing.assert_array_equal(some.losses, losses.losses[[4, 0]])
+    both = together([some, losses])
+    assert both.models == [*models, *losses.models]
+    np.testing.assert_array_equal(both.ends[2:], losses.ends)
+    with pytest.raises(ValueError, match="subword"):
+        together([losses, replace(losses, subword=losses.subword[::-1])])
+
+
+def test_a_model_without_losses(tmp_path):
+    losses = random_losses(systems=(("a", (1,)),))
+    for value in (0.0, np.nan):
+        same = replace(losses, losses=np.full_like(losses.losses, value))
+        np.testing.assert_array_equal(read_back(same, tmp_path).losses, same.losses)
