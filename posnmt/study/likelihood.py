@@ -123,7 +123,7 @@ def _with_taken(own: Mapping[str, Sequence[Losses]], taken: TakenOver) -> dict[s
     Raises:
         UserError: the losses taken over are of another text, of other designs, or in other subwords.
     """
-    from posnmt.evaluation.analyse.losses import of_models, read_losses, together
+    from posnmt.evaluation.analyse.losses import of_models, read_losses, together, without_text
 
     over = [number for number, model in enumerate(taken.models) if "row" in model]
     here = [number for number in range(len(taken.models)) if number not in over]
@@ -134,7 +134,7 @@ def _with_taken(own: Mapping[str, Sequence[Losses]], taken: TakenOver) -> dict[s
             parts = [(over, of_models(read_losses(path), rows, [taken.scored[number] for number in over]))]
             if here:
                 [losses] = own[design]
-                parts.append((here, losses))
+                parts.append((here, without_text(losses)))
             parts.sort(key=lambda part: part[0][0])
             whole = together([losses for _, losses in parts])
         except (ValueError, IndexError, KeyError):

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.losses import Scored, read_losses, write_losses
+from posnmt.evaluation.analyse.losses import Scored, coarse, read_losses, write_losses
 from posnmt.evaluation.analyse.scoring import Model
 from posnmt.evaluation.report.likelihood import CSV_HEAD
 from posnmt.run.run import Run
-from posnmt.study.likelihood import read, save
+from posnmt.study.likelihood import TakenOver, read, save
 from posnmt.study.load import load
 from posnmt.study.page import render
 from posnmt.study.plan import KINDS, Plan, analyses, likelihoods, plan
@@ -236,6 +236,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scored(
     place: Path, folder: Path, *names: str, test: str = "test", swap: bool = False, shift: int | None = None
 ) -> Path:
+    folder.mkdir(exist_ok=True)
     models = [Model(Scored(f"{name}:1", f"The {name}", 1), Run.open(place / name)) for name in names]
     save(models, f"The {names[-1]}", place / test, swap, shift, folder, lambda line: None)
     return folder
@@ -281,6 +282,56 @@ def test_the_step_scores_with_the_positions_of_each_system(place: Path, tmp_path
     resolve_name(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
     plain, wide = read_losses(out / "losses.npz").losses
     assert np.abs(plain - wide).max() > 1e-4
+
+
+@pytest.mark.parametrize("rows", [(0, None, 2), (None, 1, None), (0, 1, 2)])
+def test_losses_taken_over_stand_beside_those_scored_here(
+    place: Path, tmp_path: Path, rows: tuple[int | None, ...]
+) -> None:
+    """In the same order and with the same figures, but for the rounding; without runs if all are taken over."""
+    names = ("relative", "transformer", "relative")
+    called = [Scored(f"{name}:{seed}", f"The {name}", seed) for name, seed in zip(names, (1, 1, 2), strict=True)]
+    every = [Model(each, Run.open(place / name)) for each, name in zip(called, names, strict=True)]
+    whole, out, told = tmp_path / "whole", tmp_path / "out", []
+    for folder in (whole, out):
+        folder.mkdir()
+    save(every, "The transformer", place / "with-ids", True, 9, whole, told.append)
+    files = {}
+    for path in whole.glob("*.npz"):
+        files[path.stem] = tmp_path / path.name
+        files[path.stem].write_bytes(coarse(read_losses(path)))
+    models = [
+        {"system": each.system, "seed": each.seed, **({} if row is None else {"row": row, "train": "key"})}
+        for each, row in zip(called, rows, strict=True)
+    ]
+    here = [each for each, row in zip(every, rows, strict=True) if row is None]
+    taken = TakenOver(models, called, files)
+    save(here, "The transformer", place / "with-ids", True, 9, out, told.append, taken)
+    assert len(told) == len(every) + len(here)
+    assert {path.name for path in out.glob("*.npz")} == {path.name for path in whole.glob("*.npz")}
+    for path in whole.glob("*.npz"):
+        own, wanted = read_losses(out / path.name), read_losses(path)
+        assert own.models == called
+        np.testing.assert_allclose(own.losses, wanted.losses, atol=0.1)
+        np.testing.assert_allclose(own.losses.mean(axis=1), wanted.losses.mean(axis=1), atol=0.005)
+    found = read(out)
+    assert found.report is not None
+    assert found.report.effects.systems == ["The transformer", "The relative"]
+    assert f"The losses of {3 - len(here)} of 3 models are those of a published copy." in found.notes
+
+
+def test_losses_of_another_text_are_not_taken_over(place: Path, tmp_path: Path) -> None:
+    losses = read_losses(scored(place, tmp_path / "whole", "relative", test="with-ids") / "losses.npz")
+    fewer = replace(losses, subword=losses.subword[::-1])
+    path = tmp_path / "losses.npz"
+    called = [Scored("relative:1", "The relative", 1), Scored("transformer:1", "The transformer", 1)]
+    models = [{"system": "The relative", "seed": 1, "row": 0, "train": "key"}, {"system": "The transformer", "seed": 1}]
+    here = [Model(called[1], Run.open(place / "transformer"))]
+    for content in (coarse(fewer), b"PK"):
+        path.write_bytes(content)
+        taken = TakenOver(models, called, {"losses": path})
+        with pytest.raises(UserError, match=re.escape(str(path))):
+            save(here, "The relative", place / "with-ids", False, None, tmp_path / "out", lambda line: None, taken)
 
 
 def test_what_cannot_be_scored_is_noted(place: Path, tmp_path: Path) -> None:

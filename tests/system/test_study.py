@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import lzma
 import os
@@ -259,7 +260,9 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     [source] = killed.out.glob("steps/join/*/source")
     for line in source.read_bytes().splitlines():
         assert line not in texts
-    assert not [name for name in every if name.endswith((".safetensors", ".model", ".sqlite", ".npz"))]
+    assert not [name for name in every if name.endswith((".safetensors", ".model", ".sqlite"))]
+    [scored] = [name for name in every if name.endswith(".npz")]  # without what the references say
+    assert scored == "translations/losses/references/losses.npz"
     again = load(str(to / "recipe.yaml"))
     assert again.hash == load(str(killed.words[2])).hash
     run("study", "publish", "--out", killed.out, "--to", to)
@@ -336,9 +339,13 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     for kind in ("train", "translate", "speed"):
         assert f"started {kind}/" not in log
     assert not list(out.rglob("*.safetensors"))
-    assert "started likelihood/" not in log  # which needs weights
+    assert "likelihood/references: the losses of 1 models are taken from" in log
+    assert "done    likelihood/references" in log  # without weights
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Missing, because no training of transformer is finished with its weights here" in page
+    assert "The losses of 1 of 1 models are those of a published copy." in page
+    theirs, own = (likelihoods(each) for each in (killed.out, out))
+    assert theirs.keys() == own.keys()
+    assert own == {place: pytest.approx(value, abs=0.02) for place, value in theirs.items()}
     [[measured], [adopted]] = [list(each.glob("steps/speed/*/speeds.json")) for each in (killed.out, out)]
     assert json.loads(adopted.read_text()) == json.loads(measured.read_text())
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
@@ -425,6 +432,14 @@ def test_a_second_run_that_is_refused_changes_nothing(killed: Study, tmp_path: P
         _, log = process(*words, "--out", out, status=2)
     assert "has been running this study" in log
     assert [(out / name).read_bytes() for name in ("asked.json", "study.json")] == asked
+
+
+def likelihoods(out: Path) -> dict[tuple[str, ...], float]:
+    """The losses of a study's table, by axis, bin, system and baseline."""
+    with (out / "tables" / "likelihood-references.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    keys = ("axis", "bin", "system", "baseline")
+    return {tuple(row[key] for key in keys): float(row["L"]) for row in rows if row["L"]}
 
 
 def forget_translations(copy: Path) -> None:

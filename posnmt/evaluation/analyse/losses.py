@@ -90,14 +90,37 @@ def write_losses(path: Path, losses: Losses) -> None:
         np.savez_compressed(file, **arrays)
 
 
+def without_text(losses: Losses) -> Losses:
+    """The same losses without the references, which the ids of subwords and a vocabulary would give away.
+
+    Subwords are numbered anew in each sentence, so that it is still known which of a sentence are the same; their
+    relative frequencies are rounded to two digits. The last entry of `unigrams` is the frequency of the rarest subword
+    of all. Applied again, it changes nothing.
+    """
+    entries = len(losses.unigrams)
+    _, first, found = np.unique(losses.sentence * entries + losses.subword, return_index=True, return_inverse=True)
+    places = np.argsort(first)
+    number = np.empty_like(places)
+    number[places] = np.arange(len(places))
+    rarest = losses.unigrams[losses.unigrams > 0].min(initial=1)
+    frequencies = np.append(losses.unigrams[losses.subword[first[places]]], rarest)
+    return replace(losses, subword=number[found], unigrams=_two_digits(frequencies))
+
+
+def _two_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    unit = 10.0 ** (np.floor(np.log10(np.where(values > 0, values, 1.0))) - 1)
+    return np.round(values / unit) * unit
+
+
 def coarse(losses: Losses) -> bytes:
     """Losses as the bytes of an .npz file for a published copy: a byte a subword, and half precision for ends.
 
     The square root of a subword's loss is rounded to `STEPS` steps up to that of the model's largest. If this is 25
     nats, a loss of 2 changes by at most 0.03 nats, and a mean over thousands of subwords by less than 0.001. What is
     read from such a file and written again is the same. Arrays are not compressed, so that an archive finds what files
-    have in common.
+    have in common. The references cannot be read in the file.
     """
+    losses = without_text(losses)
     names = [each.name for each in fields(losses) if each.name != "models"]
     arrays: dict[str, Any] = {name: _narrowed(name, getattr(losses, name)) for name in names}
     largest = np.fmax.reduce(losses.losses, axis=1, initial=0.0)

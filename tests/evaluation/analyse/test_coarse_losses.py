@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from posnmt.evaluation.analyse.losses import Losses, Scored, coarse, of_models, read_losses, together
+from posnmt.evaluation.analyse.losses import Losses, Scored, coarse, of_models, read_losses, together, without_text
 from tests.support.losses_case import random_losses
 
 
@@ -26,7 +26,8 @@ def test_what_is_read_is_near_what_was_written(tmp_path):
     assert (np.abs(found.losses - losses.losses) <= bound + 1e-9)[~np.isnan(losses.losses)].all()
     assert np.abs(np.nanmean(found.losses - losses.losses, axis=1)).max() < 1e-3
     np.testing.assert_allclose(found.ends, losses.ends, rtol=1e-3)
-    exact = {each.name for each in fields(Losses)} - {"losses", "ends", "early_ends", "models", "unigrams"}
+    np.testing.assert_array_equal(found.subword, without_text(losses).subword)
+    exact = {each.name for each in fields(Losses)} - {"losses", "ends", "early_ends", "models", "subword", "unigrams"}
     for name in exact:
         np.testing.assert_array_equal(getattr(found, name), getattr(losses, name))
 
@@ -35,10 +36,10 @@ def test_a_second_round_changes_nothing(tmp_path):
     """Also beside models with larger losses."""
     losses = random_losses()
     once = read_back(losses, tmp_path)
-    more = together([once, replace(losses, losses=3 * losses.losses)])
+    more = together([once, without_text(replace(losses, losses=3 * losses.losses))])
     twice = read_back(more, tmp_path)
     np.testing.assert_array_equal(twice.losses[: len(losses.models)], once.losses)
-    assert coarse(once) == coarse(once)
+    assert coarse(twice) == coarse(more)
 
 
 def test_a_byte_a_subword():
@@ -63,3 +64,23 @@ def test_a_model_without_losses(tmp_path):
     for value in (0.0, np.nan):
         same = replace(losses, losses=np.full_like(losses.losses, value))
         np.testing.assert_array_equal(read_back(same, tmp_path).losses, same.losses)
+
+
+def test_the_references_cannot_be_read():
+    """Which subwords of a sentence are the same is kept, and how frequent each is; which they are is not."""
+    losses = random_losses()
+    found = without_text(losses)
+    for sentence in np.unique(losses.sentence):
+        here = losses.sentence == sentence
+        for before, after in ((losses, found), (found, losses)):
+            pairs = {*zip(before.subword[here].tolist(), after.subword[here].tolist(), strict=True)}
+            assert len(pairs) == len({first for first, _ in pairs})
+    assert len(np.unique(found.subword)) == len({*zip(losses.sentence.tolist(), losses.subword.tolist(), strict=True)})
+    assert (np.diff(np.unique(found.subword, return_index=True)[1]) > 0).all()  # numbered as they occur
+    wanted = losses.unigrams[losses.subword]
+    np.testing.assert_allclose(found.unigrams[found.subword], wanted, rtol=0.06)
+    positive = losses.unigrams[losses.unigrams > 0]
+    assert found.unigrams[-1] == pytest.approx(positive.min(), rel=0.06)
+    again = without_text(found)
+    np.testing.assert_array_equal(again.subword, found.subword)
+    np.testing.assert_allclose(again.unigrams, found.unigrams, rtol=1e-12)
