@@ -1,0 +1,129 @@
+"""Build the common workspace: the folder in which the `console` blocks of the pages run (console.py).
+
+    python docs/scripts/workspace.py FOLDER
+
+It contains text of the artificial language pair, a configuration, two trained runs with equal updates and seed, their
+translations of the test, and a document of each kind that the pages translate. Everything is made by posnmt's own
+commands with fixed seeds. Two cores need five minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+CORPUS = "condition artificial --out corpus --train 20000 --test 300 --max-length 14 --test-max-length 42 --seed 1"
+LONG = 60
+"""Lines of long.en, each longer than any training line."""
+
+RUNS = {"mine": "relative", "other": "transformer"}
+"""The name of each run, and its system."""
+
+FILES = {
+    "mine.yaml": """\
+# A small translator of the artificial pair: two minutes on one core.
+data:
+  train: {source: train.en, target: train.de}
+  dev: {source: dev.en, target: dev.de}
+  store: stores
+subword: {type: bpe, vocabulary: 1000}
+model:
+  system: relative
+  d_model: 128
+  dropout: 0.1
+  feed_forward: 512
+  heads: 4
+  encoder: {layers: 2}
+  decoder: {layers: 2}
+train:
+  steps: 560
+  seed: 1
+  batch: 1024
+  learning_rate: 2e-3
+  schedule: {warmup: 84, cooldown: 0.2}
+  evaluate_every: 187
+  average: 1
+decode: {max_ratio: 3.0}
+""",
+    "page.html": """\
+<!DOCTYPE html>
+<html lang="en">
+<head><title>lo dumo dufo</title></head>
+<body>
+<h1>Rela tuzu un zufi</h1>
+<p>lo dumo pa <b>fisi</b> un zufi zova lo gubi</p>
+<p>los tere zufi tuzu lo dumo <img src="rope.png" alt="un zufi"></p>
+<pre>posnmt --version</pre>
+</body>
+</html>
+""",
+    "messages.po": """\
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Language: de\\n"
+
+#: window.c:12
+msgid "lo dumo tuzu un zufi"
+msgstr ""
+
+#: window.c:27
+msgid "Rela dufo"
+msgstr "Yinoma huyelan"
+
+#: window.c:31
+msgid "los dumo fu tuzu lo gubi"
+msgstr ""
+""",
+    "terms.tsv": "migo\thakish\npasu\twujum\n",
+}
+
+
+def main(folder: Path) -> None:
+    """Build the workspace in a new folder."""
+    folder.mkdir(parents=True)
+    texts(folder)
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    posnmt(folder, ["prepare mine.yaml"])
+    posnmt(folder, [f"train mine.yaml --set model.system={system} --out runs/{name}" for name, system in RUNS.items()])
+    posnmt(folder, [f"translate runs/{name} --input test.en --output {name}.de" for name in RUNS])
+
+
+def texts(folder: Path) -> None:
+    """The corpus under the names that the pages use."""
+    posnmt(folder, [CORPUS])
+    corpus = folder / "corpus"
+    for side, language in (("source", "en"), ("target", "de")):
+        for name in ("train", "dev", "test"):
+            (corpus / f"{name}.{side}").rename(folder / f"{name}.{language}")
+        lines = (corpus / f"test-long.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / f"long.{language}").write_text("".join(lines[:LONG]), encoding="utf-8")
+    (corpus / "lexicon.tsv").rename(folder / "lexicon.tsv")
+    shutil.rmtree(corpus)
+
+
+def posnmt(folder: Path, commands: Sequence[str]) -> None:
+    """Run commands of posnmt side by side, each with one thread: the number of threads changes the last bits."""
+    begun = time.monotonic()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = []
+    for command in commands:
+        print(f"posnmt {command}", flush=True)
+        line = [sys.executable, "-m", "posnmt", *command.split()]
+        started.append(subprocess.Popen(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL))
+    failed = [command for command, process in zip(commands, started, strict=True) if process.wait()]
+    if failed:
+        sys.exit(f"failed: posnmt {failed[0]}")
+    print(f"({time.monotonic() - begun:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python docs/scripts/workspace.py FOLDER")
+    main(Path(sys.argv[1]))
