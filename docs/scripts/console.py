@@ -5,7 +5,7 @@
 
 A block whose info string is `console` is a session in a shell. Lines that begin with `$ ` are commands. A command goes
 on over lines that end in a backslash, over a here-document, and until its quotes are closed. The other lines are what
-the command prints on both streams. A line `…` stands for any lines, also none.
+the command prints on both streams. A line `…` stands for any lines, also none, and `…` in a line for any characters.
 
 The blocks of a page run in order in one shell, in a copy of the workspace that workspace.py builds. Before output is
 compared, numbers, times and hashes are replaced by signs and runs of spaces by one space, on both sides. The path of
@@ -196,9 +196,10 @@ def normal(line: str) -> str:
 
 
 def agree(shown: Sequence[str], printed: Sequence[str]) -> bool:
-    """Say whether a page shows what a command printed; a line `…` stands for any lines."""
+    """Say whether a page shows what a command printed; `…` in a line stands for any characters, alone for any lines."""
     wanted = "".join(
-        "(?:.*\n)*" if line.strip() == LEFT_OUT else re.escape(normal(line)) + "\n" for line in trimmed(shown)
+        "(?:.*\n)*" if line.strip() == LEFT_OUT else re.escape(normal(line)).replace(LEFT_OUT, ".*") + "\n"
+        for line in trimmed(shown)
     )
     return re.fullmatch(wanted, "".join(normal(line) + "\n" for line in trimmed(printed))) is not None
 

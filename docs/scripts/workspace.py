@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 CORPUS = "condition artificial --out corpus --train 20000 --test 300 --max-length 14 --test-max-length 42 --seed 1"
@@ -90,14 +90,17 @@ def main(folder: Path) -> None:
     texts(folder)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
-    posnmt(folder, ["prepare mine.yaml"])
-    posnmt(folder, [f"train mine.yaml --set model.system={system} --out runs/{name}" for name, system in RUNS.items()])
-    posnmt(folder, [f"translate runs/{name} --input test.en --output {name}.de" for name in RUNS])
+    posnmt(folder, {"prepare": "prepare mine.yaml"})
+    trainings = {
+        name: f"train mine.yaml --set model.system={system} --out runs/{name}" for name, system in RUNS.items()
+    }
+    posnmt(folder, {f"train-{name}": command for name, command in trainings.items()})
+    posnmt(folder, {f"translate-{name}": f"translate runs/{name} --input test.en --output {name}.de" for name in RUNS})
 
 
 def texts(folder: Path) -> None:
     """The corpus under the names that the pages use."""
-    posnmt(folder, [CORPUS])
+    posnmt(folder, {"corpus": CORPUS})
     corpus = folder / "corpus"
     for side, language in (("source", "en"), ("target", "de")):
         for name in ("train", "dev", "test"):
@@ -108,18 +111,26 @@ def texts(folder: Path) -> None:
     shutil.rmtree(corpus)
 
 
-def posnmt(folder: Path, commands: Sequence[str]) -> None:
-    """Run commands of posnmt side by side, each with one thread: the number of threads changes the last bits."""
+def posnmt(folder: Path, commands: Mapping[str, str]) -> None:
+    """Run commands of posnmt side by side, each with one thread: the number of threads changes the last bits.
+
+    Args:
+        folder: where they run.
+        commands: name → command; what a command prints is in logs/NAME.log.
+    """
     begun = time.monotonic()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    started = []
-    for command in commands:
+    (folder / "logs").mkdir(exist_ok=True)
+    started = {}
+    for name, command in commands.items():
         print(f"posnmt {command}", flush=True)
         line = [sys.executable, "-m", "posnmt", *command.split()]
-        started.append(subprocess.Popen(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL))
-    failed = [command for command, process in zip(commands, started, strict=True) if process.wait()]
-    if failed:
-        sys.exit(f"failed: posnmt {failed[0]}")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with (folder / "logs" / f"{name}.log").open("w") as log:
+            started[name] = subprocess.Popen(
+                line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+    if failed := [name for name, process in started.items() if process.wait()]:
+        sys.exit((folder / "logs" / f"{failed[0]}.log").read_text(encoding="utf-8"))
     print(f"({time.monotonic() - begun:.0f} s)", flush=True)
 
 

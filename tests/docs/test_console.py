@@ -71,6 +71,8 @@ def test_a_command_goes_on_until_a_shell_has_all_of_it():
         (["  a    1"], ["a 20"], True),
         (["a", "…"], ["a"], True),
         (["…", "b 1", "…", "c"], ["a", "b 2", "c"], True),
+        (["a … e"], ["a b c d e"], True),
+        (["a … e"], ["a b c d"], False),
         (["a"], ["a", "b"], False),
         (["a", "…", "b"], ["b", "a"], False),
         (["BLEU 12.5"], ["chrF 12.5"], False),
