@@ -9,7 +9,7 @@ the command prints on both streams. A line `…` stands for any lines, also none
 
 The blocks of a page run in order in one shell, in a copy of the workspace that workspace.py builds. Before output is
 compared, numbers, times and hashes are replaced by signs and runs of spaces by one space, on both sides. The path of
-the copy is shown as `~/work`.
+the copy is shown as `~/work`. Lines of progress, which a terminal shows for a moment, are left out.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ SECONDS = 600
 """After this time a command has failed."""
 
 BLOCK = re.compile(r"^( *)```console\n(.*?)^\1```[ ]*$", re.DOTALL | re.MULTILINE)
+PROGRESS = re.compile(r"[a-z][\w. -]*?(?: +\d+%  .+|  \d+ (?:h|min|s)(?: \d+ (?:min|s))?)")
+"""A line that a terminal shows for a moment, and a pipe every ten seconds: it is left out."""
+
 SIGNS = (
     (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\b"), "HASH"),
     (re.compile(r"\d[\d.,]*(?: (?:d|h|min|s|ms)\b)(?: \d[\d.,]*(?: (?:h|min|s|ms)\b))*"), "TIME"),
@@ -177,7 +180,8 @@ class Session:
             for line in self._shell.stdout:
                 if line.startswith(mark):
                     text = "".join(lines).removesuffix("\n").replace(str(self.folder), SHOWN)
-                    return text.replace(f"{self._script}: line ", "bash: line ").splitlines(), int(line.split()[1])
+                    printed = text.replace(f"{self._script}: line ", "bash: line ").splitlines()
+                    return [each for each in printed if not PROGRESS.fullmatch(each)], int(line.split()[1])
                 lines.append(line)
         finally:
             signal.alarm(0)

@@ -100,6 +100,18 @@ def test_a_session_is_filled_and_agrees_then(place):
     assert console.replay(filled, place) == (filled, [])
 
 
+def test_progress_is_left_out(place):
+    progress = [
+        "translating 100%  300 of 300 lines",
+        "learning shared subwords  11 s",
+        "training   7%  step 2  1 s left",
+    ]
+    lines = ["step 560  dev BLEU 95.33", "note: 5 of 5 sentences", "99%  of it", "a 2 s"]
+    (place / "log").write_text("\n".join([*progress[:2], *lines, progress[2], ""]))
+    filled, _ = console.replay(session("$ cat log"), place)
+    assert filled == session("$ cat log", *lines)
+
+
 def test_a_command_that_fails_is_seen(place):
     _, [(line, wrong)] = console.replay(session("$ echo a; false", "a", "$ cat b", "cat: b: No such file …"), place)
     assert (line, wrong) == (4, "echo a; false: exit status 1, and the page shows no error")
