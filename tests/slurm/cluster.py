@@ -3,7 +3,7 @@
 `python tests/slurm/cluster.py install | start | stop | status | run COMMAND …`. Everything the cluster writes lies in
 one folder (`--state`), and programs find it by the variable SLURM_CONF, so that a Slurm that is set up on the machine
 is neither read nor changed. The nodes are as many slurmd of this machine, each with all of its processors, a share of
-its memory and two devices that stand in for GPUs. See docs/cluster.md.
+its memory and two devices that stand in for GPUs. See benchmarks/notes/slurm.md.
 """
 
 from __future__ import annotations
