@@ -1,4 +1,4 @@
-"""posnmt: Transformer translators with any way of encoding word order.
+"""posnmt: Transformer translators whose source of word order you choose.
 
     model = posnmt.load("runs/mine")
     model.translate(["A sentence.", "Another one."])

@@ -331,11 +331,42 @@ def python() -> str:
     return "\n\n".join(parts)
 
 
+# files
+
+
+def results_database() -> str:
+    """The columns of results.sqlite."""
+    from posnmt.study.database import TABLES
+
+    rows = [
+        (f"`{name}`", f"`{column}`", kind.lower(), text(about))
+        for name, columns in TABLES.items()
+        for column, (kind, about) in columns.items()
+    ]
+    return table(("table", "column", "type", "contains"), rows)
+
+
+# the code
+
+
+def folders() -> str:
+    """The folders of the package that hold modules, with the first sentence of their docstrings."""
+    packages = [path for path in _folders() if (path / "__init__.py").is_file()]
+    return table(
+        ("folder", "contains"),
+        [(f"`{path.relative_to(DOCS.parent).as_posix()}/`", text(_summary(path / "__init__.py"))) for path in packages],
+    )
+
+
+def _folders() -> list[Path]:
+    packages = [DOCS.parent / "posnmt", DOCS.parent / "position" / "posnmt_position"]
+    return sorted({path.parent for package in packages for path in package.rglob("*.py")})
+
+
 def modules() -> str:
     """Every module by its folder, with the first sentence of its docstring."""
-    packages = [DOCS.parent / "posnmt", DOCS.parent / "position" / "posnmt_position"]
     parts = []
-    for folder in sorted({path.parent for package in packages for path in package.rglob("*.py")}):
+    for folder in _folders():
         files = [path for path in sorted(folder.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
         lines = [f"- `{path.name}`: {_summary(path)}" for path in files]
         name = folder.relative_to(DOCS.parent).as_posix()
@@ -373,6 +404,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "architectures": architectures,
     "modules": modules,
+    "folders": folders,
+    "results database": results_database,
     "claims": claims,
     "python": python,
     "search options": search_options,
