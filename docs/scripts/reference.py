@@ -1,4 +1,4 @@
-"""Fill the generated parts of the pages: settings, commands, schemes, named systems and claims, as the code has them.
+"""Fill the generated parts of the pages: settings, commands, schemes and more as the code has them, tables of results.
 
     python docs/scripts/reference.py            # fill them
     python docs/scripts/reference.py --check    # exit with 1 if a page is out of date
@@ -17,13 +17,18 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
+results = importlib.import_module(f"{__package__}.results" if __package__ else "results")  # a script has no package
+
 DOCS = Path(__file__).parents[1]
 OPTIONS = DOCS.parent / "posnmt" / "api" / "options.py"
+ANEW = DOCS / "results" / "verdicts_anew.md"
+"""The page whose tables `benchmarks/verdicts_anew.py` writes, from texts that are not in the repository."""
 PART = re.compile(r"((?:<!--|#) begin ([\w ]+?)(?: -->)?\n).*?((?:<!--|#) end \2)", re.DOTALL)
 Schema = dict[str, Any]
 
@@ -47,7 +52,8 @@ def main(check: bool) -> int:
 
 def pages() -> list[Path]:
     """The module with a generated part, which the others need, and the pages with one."""
-    return [OPTIONS, *(page for page in sorted(DOCS.glob("*.md")) if PART.search(page.read_text(encoding="utf-8")))]
+    written = [each for each in sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("results/*.md")) if each != ANEW]
+    return [OPTIONS, *(page for page in written if PART.search(page.read_text(encoding="utf-8")))]
 
 
 def filled(text: str) -> str:
@@ -346,6 +352,11 @@ def results_database() -> str:
     return table(("table", "column", "type", "contains"), rows)
 
 
+def of_results(name: str) -> str:
+    """A table of a page of results."""
+    return table(*results.TABLES[name]())
+
+
 # the code
 
 
@@ -409,6 +420,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
     "python": python,
     "search options": search_options,
+    **{name: partial(of_results, name) for name in results.TABLES},
 }
 
 if __name__ == "__main__":
