@@ -201,6 +201,37 @@ ROSENDAHL = Scores(
     (("5",), ("5",), ("3",), ("3",), ("3",), ("5",), ("5",)),
 )
 
+CHEN = Scores(
+    "chen2019b-small",
+    "multi-bleu",
+    (("BLEU", "words", "all"),),
+    (
+        ("Transformer (base)", "transformer", "all"),
+        ("+RPEHead", "rpe-head", "all"),
+        ("+MPRHead", "mpr-head", "all"),
+        ("Transformer without positions in the decoder", "transformer-no-decoder", "all"),
+        ("Transformer without positions in the encoder", "transformer-no-encoder", "all"),
+        ("+RPEHead without recurrence and positions in the decoder", "rpe-head-no-decoder", "all"),
+        ("+RPEHead without recurrence and positions in the encoder", "rpe-head-no-encoder", "all"),
+        ("+MPRHead without recurrence and positions in the decoder", "mpr-head-no-decoder", "all"),
+        ("+MPRHead without recurrence and positions in the encoder", "mpr-head-no-encoder", "all"),
+        ("+MPRHead without any", "mpr-head-no-both", "all"),
+    ),
+    ("seeds", "published (newstest2014)"),
+    (
+        ("5", "27.25"),
+        ("5", "28.11"),
+        ("5", "28.35"),
+        ("2", "26.73"),
+        ("2", "10.71"),
+        ("2", "27.54"),
+        ("2", "11.16"),
+        ("2", "27.74"),
+        ("2", "10.89"),
+        ("2", "10.43"),
+    ),
+)
+
 
 # likelihood by position
 
@@ -297,6 +328,7 @@ TABLES: dict[str, Callable[[], tuple[Head, Rows]]] = {
     "scores of schemes in Japanese": ENJA,
     "scores by clipping": CLIPPING,
     "scores of Rosendahl": ROSENDAHL,
+    "scores of recurrent heads": CHEN,
     "losses by position": _by_position,
     "losses by zone": _zones,
     "losses by design": _designs,
