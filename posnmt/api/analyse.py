@@ -60,7 +60,7 @@ class Analysis:
 
     @property
     def results(self) -> dict[str, Any]:
-        """All figures, as in `results.json`; docs/analyse.md describes the fields."""
+        """All figures, as in `results.json`; docs/files.md describes the fields."""
         return self.measured.results
 
     @property

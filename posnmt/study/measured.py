@@ -190,7 +190,7 @@ class Measured:
     """A finished analysis.
 
     Attributes:
-        results: its results.json; see docs/analyse.md.
+        results: its results.json; see docs/files.md.
         places: system and training -> seed -> index of its output in `results["systems"]`.
     """
 

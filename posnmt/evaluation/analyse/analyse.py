@@ -50,7 +50,7 @@ class Analysis:
     """The result of an analysis, for `posnmt.evaluation.report.write.write` and further use.
 
     Attributes:
-        results: all figures, as in `results.json`; `docs/analyse.md` describes the fields.
+        results: all figures, as in `results.json`; `docs/files.md` describes the fields.
         texts: source, first reference and outputs; outputs of swapped sources come last.
         source_lengths: `[N]` of the sentences, in the unit of the analysis.
         trained: the source lengths in training.
