@@ -43,7 +43,7 @@ def test_what_each_scheme_adds():
     ("width", "cells", "percent"), [(None, 512, {3.0, 3.9}), ("full", 1024, {5.6, 7.3}), (1024, 2048, {16.9, 21.9})]
 )
 def test_what_readings_of_the_lstms_of_rosendahl_add(width, cells, percent):
-    """R19 section 3.3: 20 % more parameters; docs/systems.md compares three readings. `cells` of both directions."""
+    """R19 section 3.3: 20 % more parameters; docs/readings.md compares three readings. `cells` of both directions."""
     wide = {} if width is None else {"width": width}
     scheme = {"scheme": "recurrent", "cell": "lstm", **wide}
     model = {"encoder": {"position": [{**scheme, "bidirectional": True}]}, "decoder": {"position": [scheme]}}
