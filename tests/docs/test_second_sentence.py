@@ -48,7 +48,6 @@ TEXT = re.compile(
 """The text that was measured, or whose statement it is."""
 
 NO_RESULTS = {
-    "docs/compare.md": ["**Verdict**: up to which source length"],
     "docs/position.md": [
         "A word five places away",
         "Distances beyond the training length give angles",

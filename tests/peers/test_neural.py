@@ -97,7 +97,7 @@ def test_scores_are_those_of_comet_itself(tiny, texts, metric, model):
 
 
 def test_metricx_is_the_logit_of_its_first_step(tiny, texts):
-    """Against plain calls of mT5's parts; the published class gave the same (docs/comet.md)."""
+    """Against plain calls of mT5's parts; the published class gave the same."""
     run("metrics", "install", "metricx", "--model", tiny / "metricx")
     values, results = analysed("metricx")
     plain = """

@@ -2,7 +2,7 @@
 
     python runner.py PROGRAM find|score REQUEST
 
-PROGRAM is a Python file with `PACKAGES`, `find` and `load` (docs/comet.md). REQUEST is a JSON file.
+PROGRAM is a Python file with `PACKAGES`, `find` and `load` (CONTRIBUTING.md). REQUEST is a JSON file.
 """
 
 from __future__ import annotations
