@@ -6,7 +6,7 @@
 
 `fit` makes deletions: of paragraphs of 1 to 5 sentences it removes the translations of some, also joins sentences, and
 fits the coefficients on some documents and language pairs, the threshold on other documents; the rest tests them. Each
-paragraph is examined with a lexicon of the others. `docs/completeness.md` has the results.
+paragraph is examined with a lexicon of the others. `docs/metrics.md` has the results.
 
 `draw` takes whole lines of outputs at random, and flagged sentences of others, and writes them without the names of
 systems: a row for each sentence to be judged. The key has the systems, and how likely each sentence was drawn.

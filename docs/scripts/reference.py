@@ -240,6 +240,69 @@ def _parts(kind: str) -> str:
     return table((kind, "is", "options (default)"), rows)
 
 
+# recipes
+
+RECIPE = {
+    "A scale": "Setting", "Corpora": "Text", "The artificial pair": "Artificial", "Languages": "Pair",
+    "Resources": "ByKind", "Resources of a step": "Requested", "A system": "System", "A training": "Training",
+    "A part by length": "Part", "A test": "Test", "Runs": "Runs", "A sweep": "Sweep", "A dimension": "Dimension",
+    "An analysis": "Analysis", "A likelihood": "Likelihood", "A claim": "Claim", "A comparison": "Comparison",
+    "A side of a comparison": "Figures", "An expectation": "Expected", "A published effect": "PublishedEffect",
+    "A table": "Table", "A column": "Column", "Marks": "Marks", "A figure": "Figure", "A panel": "Panel",
+    "A recommendation": "Recommend",
+}  # fmt: skip
+"""Heading on the page → section of a recipe."""
+
+
+def recipe_keys() -> str:
+    """A table for each section of a recipe."""
+    from posnmt.study.recipe import Recipe
+
+    schema = Recipe.model_json_schema()
+    links = {
+        name: f"[{re.sub('^an? ', '', title.lower())}](#{title.lower().replace(' ', '-')})"
+        for title, name in RECIPE.items()
+    }
+    if missing := schema["$defs"].keys() - links.keys():
+        raise ValueError(f"the sections {missing} of a recipe have no heading")
+    parts = [f"## A recipe\n\n{_keys_table(schema, links)}"]
+    for title, name in RECIPE.items():
+        section = schema["$defs"][name]
+        about = "\n\n".join(" ".join(each.split()) for each in section["description"].split("\n\n"))
+        parts.append(f"## {title}\n\n{about}\n\n{_keys_table(section, links)}")
+    return "\n\n".join(parts)
+
+
+def _keys_table(section: Schema, links: dict[str, str]) -> str:
+    rows = []
+    for name, field in section["properties"].items():
+        default = "required" if name in section.get("required", []) else _key_default(field.get("default"))
+        rows.append((f"`{name}`", _shape(field, links), default, text(field["description"])))
+    return table(("key", "value", "default", "meaning"), rows)
+
+
+def _key_default(value: Any) -> str:
+    """A default; sections stand for their own defaults."""
+    if isinstance(value, dict):
+        return ", ".join(f"`{name}`" for name in value if value.keys() == {"all"}) or "none"
+    return "none" if value == [] else _value(value)
+
+
+def _shape(field: Schema, links: dict[str, str]) -> str:
+    """The values that a key takes; a section is a link to its table."""
+    if options := field.get("anyOf"):
+        return " or ".join(dict.fromkeys(_shape(each, links) for each in options if each.get("type") != "null"))
+    if named := _name(field):
+        return links[named]
+    if field.get("type") == "array":
+        return f"list of {_shape(field['items'], links)}"
+    if field.get("type") == "object":
+        inner = next(iter(field.get("patternProperties", {}).values()), field.get("additionalProperties"))
+        what = _shape(inner, links) if isinstance(inner, dict) and inner.keys() - {"title"} else "settings"
+        return f"scale → {what}" if "smoke" in field.get("propertyNames", {}).get("enum", []) else f"name → {what}"
+    return _kind(field)
+
+
 # claims
 
 
@@ -415,13 +478,4 @@ PARTS: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "architectures": architectures,
     "modules": modules,
-    "folders": folders,
-    "results database": results_database,
-    "claims": claims,
-    "python": python,
-    "search options": search_options,
-    **{name: partial(of_results, name) for name in results.TABLES},
-}
-
-if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    "recipe keys": recipe_keys,

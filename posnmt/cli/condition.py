@@ -74,7 +74,7 @@ def reorder(out: Path, **options: Any) -> None:
 
     This is pre-reordering. Learns the order from a parallel text with word alignments, and applies it to other texts:
     training, dev and test sources. Words are separated by blanks: segment Japanese or Chinese first. See
-    docs/reorder.md.
+    docs/conditions.md.
 
     \b
     Example: posnmt condition reorder --source train.ja --target train.en

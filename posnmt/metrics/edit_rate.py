@@ -61,7 +61,7 @@ def _units(lines: list[str], counting: Counting) -> list[str]:
 
 
 def ter_search_limits() -> dict[str, int]:
-    """The limits of sacreBLEU's search for TER's edits, in words; docs/analyse.md has their effect on long lines."""
+    """The limits of sacreBLEU's search for TER's edits, in words; docs/metrics.md has their effect on long lines."""
     from posnmt.metrics import ter
 
     return {

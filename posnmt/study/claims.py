@@ -14,7 +14,7 @@ from posnmt.study.measures import LOSS, SPEEDS, ClaimedMeasure, unit
 Scale = Literal["smoke", "small", "paper"]
 Lengths = Literal["all", "seen", "longer", "shorter"]
 TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 target", "D3 both"]
-"""Classes of subwords of references by their places, and designs: differences of two classes (docs/likelihood.md)."""
+"""Classes of subwords of references by their places, and designs: differences of two classes (docs/metrics.md)."""
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
 CHRF_EXPECTED = {"spread": 3.0, "interaction": 8.0, "deviation": 0.15}
@@ -45,8 +45,8 @@ class Figures(Section):
 
     system: str = Field(description="system, or system/training")
     minus: str | None = Field(None, description="another one, to be subtracted")
-    lengths: Lengths | Range | dict[Scale, Range] = "all"
-    share: float = Field(0, ge=0, le=1, description="of swapped source words")
+    lengths: Lengths | Range | dict[Scale, Range] = Field("all", description="sentences by source length; see above")
+    share: float = Field(0, ge=0, le=1, description="share of swapped source words")
 
     def lengths_at(self, scale: Scale) -> Lengths | Range | None:
         """The lengths at a scale; None if they are specified by scale, but not for this one."""
@@ -72,9 +72,13 @@ class Expected(Section):
         description="how many are compared: one number, or one for each side where these are measured on different ones"
     )
     score: float = Field(30.0, gt=0, description="the expected figure of `than`, with `relative: true`")
-    spread: float = Field(SPREAD, gt=0, description="of systems over single sentences; see above")
-    interaction: float = Field(10.0, ge=0, description="of what a seed does to single sentences; see above")
-    deviation: float = Field(DEVIATION, ge=0, description="over seeds, on as many sentences as one likes")
+    spread: float = Field(SPREAD, gt=0, description="standard deviation of systems over single sentences; see above")
+    interaction: float = Field(
+        10.0, ge=0, description="standard deviation of what a seed does to single sentences; see above"
+    )
+    deviation: float = Field(
+        DEVIATION, ge=0, description="standard deviation over seeds, on as many sentences as one likes"
+    )
     documents: float | None = Field(
         None, ge=2, description="documents of equal size that the sentences count as, G*; default: drawn one by one"
     )
@@ -91,15 +95,15 @@ class Comparison(Section):
     """
 
     analysis: str = Field(description="an analysis of the recipe; of `loss` a likelihood")
-    measure: ClaimedMeasure = "bleu"
+    measure: ClaimedMeasure = Field("bleu", description="a metric of the analysis, or another measure")
     class_: TextClass | None = Field(None, alias="class", description="of `loss`: a zone, or a design")
-    of: Figures
-    is_: Literal["higher", "lower", "equal"] = Field(alias="is")
-    than: Figures | None = None
-    by: float = Field(0.0, ge=0)
-    within: float | None = Field(None, gt=0)
-    relative: bool = False
-    expects: dict[Scale, Expected] = Field({}, description="of a claim's test: what its power is calculated from")
+    of: Figures = Field(description="the figure that the claim is about")
+    is_: Literal["higher", "lower", "equal"] = Field(alias="is", description="what the claim says of it")
+    than: Figures | None = Field(None, description="the figure that it is compared with; default: 0")
+    by: float = Field(0.0, ge=0, description="of `higher` and `lower`: by more than this")
+    within: float | None = Field(None, gt=0, description="of `equal`: the margin")
+    relative: bool = Field(False, description="whether `by` and `within` are fractions of `than`")
+    expects: dict[Scale, Expected] = Field({}, description="what the power of a claim's test is calculated from")
 
     @model_validator(mode="before")
     @classmethod
@@ -155,8 +159,8 @@ class PublishedEffect(Section):
     (`posnmt.study.compatible`).
     """
 
-    of: float = Field(ge=0)
-    than: float = Field(gt=0)
+    of: float = Field(ge=0, description="BLEU of the system `of`")
+    than: float = Field(gt=0, description="BLEU of the system `than`")
     sentences: Annotated[int, Field(gt=0)] | None = Field(description="that both were measured on; null: not known")
     differs: str | dict[Scale, str] = Field(
         {}, description="what of its measure, text or systems is not that of the test, at all scales or at some"
@@ -173,12 +177,12 @@ class Claim(Section):
     claim: int | str = Field(description="the number of the paper's claim, with a letter where it makes several")
     says: str = Field(description="what `test` tests, and no more")
     published: str | None = Field(None, description="the paper's own figures, in words")
-    test: Comparison
+    test: Comparison = Field(description="the comparison that decides it")
     primary: bool = Field(True, description="whether it is counted among those that are corrected for their number")
     registered: bool = Field(
         True, description="false: added, made primary or given another test after the trainings of the published study"
     )
-    published_effect: PublishedEffect | None = None
+    published_effect: PublishedEffect | None = Field(None, description="the paper's two figures")
     beside: list[Comparison] = Field([], description="shown with their own results; they decide nothing")
     scales: list[Scale] = Field([*get_args(Scale)], description="where it is asked")
 

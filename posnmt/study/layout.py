@@ -36,9 +36,9 @@ class Column(Section):
     on the test of the analysis if there is one) do not.
     """
 
-    title: Words
-    measure: ShownMeasure = "bleu"
-    analysis: str | None = None
+    title: Words = Field(description="its heading")
+    measure: ShownMeasure = Field("bleu", description="what it shows")
+    analysis: str | None = Field(None, description="an analysis of the recipe")
     published: list[Published] = Field([], description="the paper's figure of each row, null where it has none")
     published_unit: float = Field(1, gt=0, description="what a published figure counts: 1000 for K, 1000000 for M")
 
@@ -47,8 +47,8 @@ class Marks(Section):
     """Signs after figures that differ significantly from those of a baseline."""
 
     baseline: str = Field(description="a row; rows below it, up to the next baseline, are compared with it")
-    analysis: str
-    test: TestName = "sign_test"
+    analysis: str = Field(description="an analysis of the recipe")
+    test: TestName = Field("sign_test", description="a test of significance")
     signs: dict[str, float] = Field({"++": 0.01, "+": 0.05}, description="sign -> p below which it stands")
 
 
@@ -64,15 +64,17 @@ class Table(Section):
     """
 
     table: int | str = Field(description="its number or name in the paper")
-    caption: Words
-    kind: Literal["scores", "by-length", "significance", "parts", "corpora"] = "scores"
+    caption: Words = Field(description="the text above it")
+    kind: Literal["scores", "by-length", "significance", "parts", "corpora"] = Field(
+        "scores", description="what it shows; see above"
+    )
     rows: list[str] = Field(
         [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora; default: all"
     )
     groups: dict[str, int] = Field({}, description="heading -> the number of the row, from 0, that it stands above")
     columns: list[Column] = Field([], description="of `scores`")
     cited: dict[str, list[Published]] = Field({}, description="rows that the paper cites: name -> figure by column")
-    marks: list[Marks] = Field([])
+    marks: list[Marks] = Field([], description="of `scores`: signs of significance")
     analysis: str | None = Field(None, description="of `by-length` and `significance`")
     measures: list[OutputMeasure] = Field(
         ["bleu"], min_length=1, description="of `by-length`; of `significance` the first"
@@ -136,8 +138,8 @@ class Table(Section):
 class Panel(Section):
     """One plot of a figure."""
 
-    analysis: str
-    title: str | None = None
+    analysis: str = Field(description="an analysis of the recipe")
+    title: str | None = Field(None, description="its heading")
     systems: list[str] | None = Field(None, description="default: all of the analysis")
     lengths: list[int | None] | dict[Scale, list[int | None]] | None = Field(
         None,
@@ -156,11 +158,13 @@ class Figure(Section):
     the two systems of a panel, chosen by their scores.
     """
 
-    figure: int | str
-    caption: Words
-    kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths", "examples"] = "length-curve"
-    measure: OutputMeasure = "bleu"
-    panels: list[Panel] = Field([])
+    figure: int | str = Field(description="its number or name in the paper")
+    caption: Words = Field(description="the text above it")
+    kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths", "examples"] = Field(
+        "length-curve", description="what it shows; see above"
+    )
+    measure: OutputMeasure = Field("bleu", description="what the vertical axis shows")
+    panels: list[Panel] = Field([], description="its plots; `corpus-lengths` needs none")
     lines: dict[str, dict[str, float]] = Field({}, description="of `sweep`: line -> system -> the number it stands at")
     sweep: str | None = Field(None, description="of `sweep`, instead of `lines`: a sweep of the recipe")
     axis: str | None = Field(None, description="of `sweep`: what the number is")

@@ -1,6 +1,6 @@
 """Signs of significance over several seeds: a sign is shown only if it holds for all pairs of seeds.
 
-The tests of an analysis compare outputs (docs/analyse.md). For two systems with several seeds, every pair of seeds is
+The tests of an analysis compare outputs (docs/metrics.md). For two systems with several seeds, every pair of seeds is
 compared. A sign that holds only for some pairs may depend on the choice of seeds.
 """
 

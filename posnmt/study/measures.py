@@ -30,7 +30,7 @@ CLAIMED = {
     ),
     LOSS: Measure("Loss", decimals=3, higher=False, unit="nats a subword", words="loss"),
 }  # fmt: skip
-"""Measures that only claims have: of output lengths, and of references by position (docs/likelihood.md)."""
+"""Measures that only claims have: of output lengths, and of references by position (docs/metrics.md)."""
 OF_RUNS = {"parameters": Measure("Parameters", decimals=0), **SPEEDS}
 
 

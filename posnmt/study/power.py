@@ -167,7 +167,7 @@ def _simulated(
 
 
 def _suffices(comparison: Comparison, expected: Expected) -> bool:
-    """Whether there are enough documents and sentences to decide a comparison of losses (docs/likelihood.md)."""
+    """Whether there are enough documents and sentences to decide a comparison of losses (docs/metrics.md)."""
     from posnmt.evaluation.analyse.zones import Support  # imports NumPy
 
     if comparison.measure != LOSS or expected.documents is None:

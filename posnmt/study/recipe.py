@@ -44,22 +44,22 @@ ARTIFICIAL = ("train", "dev", "test", "test-long")
 class Artificial(Section):
     """The built-in language pair, by the options of `posnmt.corpora.artificial.pairs.command`."""
 
-    train: Positive | None = None
-    dev: Positive | None = None
-    test: Positive | None = None
-    min_length: Positive | None = None
-    max_length: Positive | None = None
-    test_max_length: Positive | None = None
-    seed: int | None = None
-    reordering: str | float | None = None
-    lexicon: Positive | None = None
+    train: Positive | None = Field(None, description="number of training pairs")
+    dev: Positive | None = Field(None, description="number of dev pairs")
+    test: Positive | None = Field(None, description="number of pairs in test, and again in test-long")
+    min_length: Positive | None = Field(None, description="shortest source sentence, in words")
+    max_length: Positive | None = Field(None, description="longest source sentence of training and dev, in words")
+    test_max_length: Positive | None = Field(None, description="longest source sentence of the tests, in words")
+    seed: int | None = Field(None, description="seed of the random numbers")
+    reordering: str | float | None = Field(None, description="short, long, mixed, or a number from 0 to 1")
+    lexicon: Positive | None = Field(None, description="number of stems in the dictionary")
 
 
 class Pair(Section):
     """The language codes, which replace `{source}` and `{target}` in paths."""
 
-    source: str
-    target: str
+    source: str = Field(description="code of the source language, such as en")
+    target: str = Field(description="code of the target language, such as de")
 
 
 class Text(Section):
@@ -68,7 +68,7 @@ class Text(Section):
     source: str | None = Field(None, description="source text under --data: plain, .gz or .xz")
     target: str | None = Field(None, description="its translation, line by line")
     documents: str | None = Field(None, description="document ids: of each line the first field")
-    public: dict[str, Any] | None = Field(None, description="instead: a corpus to be fetched, as in docs/data.md")
+    public: dict[str, Any] | None = Field(None, description="instead: a corpus to be fetched, as in docs/corpora.md")
     lines: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
         None, description="only the pairs from one line to another, [first, last], counted from 1"
     )
@@ -96,10 +96,10 @@ class Text(Section):
 class Setting(Section):
     """The settings of a scale: corpora, number of seeds, configuration and resources.
 
-    `config` has the sections of a configuration of `posnmt train`, without corpora and systems.
+    `config` contains sections of a configuration of `posnmt train`, without corpora and systems.
     """
 
-    seeds: Seeds = Field(3, description="of every system that `runs` gives no number of its own")
+    seeds: Seeds = Field(3, description="trainings of each system, unless `runs` gives another number")
     pair: Pair | None = Field(None, description="the languages at this scale; default: those of the recipe")
     floor: Annotated[float, Field(ge=0)] = Field(
         10.0,
@@ -111,7 +111,7 @@ class Setting(Section):
         description=f"the built-in language pair (options of `posnmt condition artificial`): {', '.join(ARTIFICIAL)}",
     )
     corpora: dict[Name, Text | list[Text]] = Field({}, description="name -> corpus; train and dev must be there")
-    config: dict[str, Any] = Field({})
+    config: dict[str, Any] = Field({}, description="sections of a configuration, without corpora and systems")
     resources: ByKind = Field(ByKind(), description="what steps ask of a cluster, and of this machine")
     options: dict[str, dict[str, Any]] = Field(
         {}, description="scheme -> option -> value, in every system that has the scheme; a system's own options win"
@@ -177,8 +177,8 @@ def _at_scale(tree: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
 class Part(Section):
     """A length-controlled part of the training text (N19 section 5.3), counted from the shortest, from 1."""
 
-    of: Annotated[int, Field(ge=2)] = 3
-    take: Positive
+    of: Annotated[int, Field(ge=2)] = Field(3, description="number of parts with equally many source tokens")
+    take: Positive = Field(description="number of the part, counted from 1, the shortest")
 
     @model_validator(mode="after")
     def _is_there(self) -> Part:
@@ -190,7 +190,7 @@ class Part(Section):
 class Training(Section):
     """How a training text is made, and settings for training on it."""
 
-    label: str | None = None
+    label: str | None = Field(None, description="what tables and figures call it")
     part: Part | None = Field(None, description="only this part of it by source length, in subwords")
     max_length: Positive | dict[Scale, Positive] | None = Field(None, description="longest pair, in subwords")
     reorder: bool = Field(False, description="source words in the order of the target: training, dev and test")
@@ -209,7 +209,7 @@ class Test(Section):
 
     __test__ = False  # for pytest, which takes it for a test
 
-    corpus: str | dict[Scale, str]
+    corpus: str | dict[Scale, str] = Field(description="a corpus of the scale")
     join: Annotated[int, Field(ge=2)] | None = Field(None, description="consecutive sentences made one")
     rest: Rest | dict[Scale, Rest] = Field("keep", description="join: what is left at a document's end")
     documents: bool | dict[Scale, bool] = Field(
@@ -229,18 +229,18 @@ class Runs(Section):
     """The systems, trainings and tests to run: all combinations."""
 
     systems: list[str] = Field([], description="default: all of the recipe")
-    trainings: list[str]
-    tests: list[str]
+    trainings: list[str] = Field(description="names of `trainings`")
+    tests: list[str] = Field(description="names of `tests`, which all of these systems translate")
     seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")
-    scales: list[Scale] = Field(list(SCALES))
+    scales: list[Scale] = Field(list(SCALES), description="where they are run")
 
 
 class Compared(Section):
     """What systems are compared in: an analysis or a likelihood."""
 
-    title: Words | None = None
-    test: str
-    trainings: list[str]
+    title: Words | None = Field(None, description="its heading in the report; default: its name")
+    test: str = Field(description="a test of the recipe")
+    trainings: list[str] = Field(description="trainings whose systems are compared")
     systems: list[str] | None = None
 
     def includes(self, system: str, training: str) -> bool:
@@ -262,11 +262,13 @@ class Analysis(Compared):
         description="first lengths of all bins but the first, in subwords of the source; parts: a bin for each part of "
         "the training text by length, as it was cut, and one above; default: bins of 10",
     )
-    metrics: list[MetricName] = Field([*DEFAULT_METRICS], min_length=1)
-    completeness: bool = Field(
-        False, description="also sentence ends, aligned source words and omitted sentences (docs/completeness.md)"
+    metrics: list[MetricName] = Field(
+        [*DEFAULT_METRICS], min_length=1, description="any that `posnmt analyse` takes; the first is the main one"
     )
-    bleu_tokenizer: str | dict[Scale, str] = "13a"
+    completeness: bool = Field(
+        False, description="also sentence ends, aligned source words and omitted sentences (docs/metrics.md)"
+    )
+    bleu_tokenizer: str | dict[Scale, str] = Field("13a", description="a tokeniser of sacreBLEU")
 
     @model_validator(mode="after")
     def _complete_text(self) -> Analysis:
@@ -287,9 +289,9 @@ class Analysis(Compared):
 
 
 class Likelihood(Compared):
-    """Likelihood by position: how well the systems predict the references of one test (docs/likelihood.md)."""
+    """Likelihood by position: how well the systems predict the references of one test (docs/metrics.md)."""
 
-    trainings: list[str] = Field(min_length=1)
+    trainings: list[str] = Field(min_length=1, description="trainings whose systems are scored")
     systems: list[str] | None = Field(None, description="default: all of `runs` that have these trainings")
     baseline: str | None = Field(
         None,
@@ -314,8 +316,8 @@ class Recommend(Section):
     Every two systems are compared on each class of sentences of each analysis, and in D1 of each likelihood.
     """
 
-    analyses: list[str] = Field(min_length=1)
-    measure: MetricName = "chrf"
+    analyses: list[str] = Field(min_length=1, description="where the quality is compared")
+    measure: MetricName = Field("chrf", description="by which metric")
     lengths: list[Lengths] = Field(
         ["all"],
         min_length=1,
@@ -344,25 +346,27 @@ def _better(system: str, other: str, lengths: Lengths, **what: Any) -> Compariso
 class Recipe(Section):
     """The definition of a study."""
 
-    recipe: Name
-    title: str
+    recipe: Name = Field(description="its name")
+    title: str = Field(description="the title of the report")
     paper: str | None = Field(None, description="what it reproduces, as a citation")
     notes: list[Words] = Field(
         [], description="sentences that the report says of the study: readings, substitutions; by scale: at those alone"
     )
-    pair: Pair
-    scales: dict[Scale, Setting]
-    systems: dict[PointName, System]
-    trainings: dict[PointName, Training] = Field({"all": Training()}, min_length=1)
-    tests: dict[Name, Test]
-    runs: list[Runs] = Field([])
+    pair: Pair = Field(description="the languages")
+    scales: dict[Scale, Setting] = Field(description="texts, seeds and configuration at each scale; one is enough")
+    systems: dict[PointName, System] = Field(description="name -> a system that is compared")
+    trainings: dict[PointName, Training] = Field(
+        {"all": Training()}, min_length=1, description="name -> how a training text is made; all: as it is"
+    )
+    tests: dict[Name, Test] = Field(description="name -> how a test text is made")
+    runs: list[Runs] = Field([], description="what is trained and translated")
     sweep: dict[Name, Sweep] = Field({}, description="grids of settings; their points are further runs")
-    analyses: dict[Name, Analysis]
-    likelihoods: dict[Name, Likelihood] = Field({})
-    tables: list[Table] = Field([])
-    figures: list[Figure] = Field([])
-    claims: list[Claim] = Field([])
-    recommend: Recommend | None = None
+    analyses: dict[Name, Analysis] = Field(description="name -> outputs that are measured together")
+    likelihoods: dict[Name, Likelihood] = Field({}, description="name -> models that score the references of a test")
+    tables: list[Table] = Field([], description="tables of the report")
+    figures: list[Figure] = Field([], description="figures of the report")
+    claims: list[Claim] = Field([], description="statements that are decided")
+    recommend: Recommend | None = Field(None, description="what a recommendation rests on; default: there is none")
 
     @property
     def hash(self) -> str:

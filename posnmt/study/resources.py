@@ -20,20 +20,20 @@ class Requested(Section):
     memory: Annotated[float, Field(gt=0)] | None = Field(None, description="GiB, on each node")
     hours: Annotated[float, Field(gt=0)] | None = Field(None, description="time limit of a cluster's job")
     nodes: Positive | None = Field(None, description="machines")
-    partition: Annotated[str, Field(min_length=1)] | None = Field(None, description="of a Slurm cluster")
+    partition: Annotated[str, Field(min_length=1)] | None = Field(None, description="partition of a Slurm cluster")
 
 
 class ByKind(Section):
     """Resources by kind of step; `all` is the default for every kind."""
 
-    all: Requested = Requested()
+    all: Requested = Field(Requested(), description="every kind of step, unless it says otherwise")
     texts: Requested = Field(
         Requested(), description="steps that fetch or make texts: corpora, length parts, pre-orderers"
     )
     prepare: Requested = Field(Requested(), description="subwords and encoding")
-    train: Requested = Requested()
+    train: Requested = Field(Requested(), description="training")
     translate: Requested = Field(Requested(), description="also where speeds are measured and references are scored")
-    analyse: Requested = Requested()
+    analyse: Requested = Field(Requested(), description="analyses")
 
     @model_validator(mode="after")
     def _only_training_in_processes(self) -> ByKind:

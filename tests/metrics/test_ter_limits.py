@@ -1,4 +1,4 @@
-"""What sacreBLEU's bounded search does to TER: docs/analyse.md says so, and must be mended when this changes."""
+"""What sacreBLEU's bounded search does to TER: docs/metrics.md says so, and must be mended when this changes."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The designs that measure how length affects the prediction of references (docs/likelihood.md).
+"""The designs that measure how length affects the prediction of references (docs/metrics.md).
 
 Each function returns a figure of every model; differences between systems are computed later.
 

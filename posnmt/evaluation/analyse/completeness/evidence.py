@@ -6,7 +6,7 @@ the output, or none. A run is good if its words translate words of the sentence,
 begins and ends where sentences of the output do.
 
 The detector is a logistic regression on `Evidence`, fitted on artificial deletions. `benchmarks/completeness.py fit`
-prints its coefficients, and `docs/completeness.md` says what it detects. There are two thresholds. The one for two
+prints its coefficients, and `docs/metrics.md` says what it detects. There are two thresholds. The one for two
 languages with blanks between words was chosen on human labels of German and English outputs. The other one gives 2 %
 false alarms on artificial deletions; the first would give up to 48 % in Japanese.
 
