@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,29 @@ def likelihood() -> str:
     return figure.drawing.svg
 
 
+DECIDED = {"1a": "supported", "9": "undecided", "3": "contradicted"}
+"""Claim of the study schemes, that one system is better than another -> its verdict."""
+
+
+def verdicts() -> str:
+    """The differences that decide three claims of a published study, with their intervals."""
+    page = (DOCS / "results" / "verdicts_anew.md").read_text(encoding="utf-8")
+    rows = page.split("<!-- begin schemes -->")[1].split("<!-- end schemes -->")[0].replace("\N{MINUS SIGN}", "-")
+    found = []
+    for claim, verdict in DECIDED.items():
+        [row] = [line for line in rows.splitlines() if re.match(rf"\| {claim}\b", line)]
+        _, _, _, _, _, word, decided, *_ = row.split("|")
+        if verdict not in word:
+            raise ValueError(f"claim {claim} of schemes is {word.strip()}")
+        found.append([float(each) for each in re.findall(r"[+-]\d+\.\d+", decided)])
+    curve = Curve("", 0, [value for value, *_ in found], [ends for _, *ends in found])
+    measure = Measure("Difference in BLEU", "with its 95 % interval", 1, signed=True, neutral=0)
+    panel = Panel(measure, [curve], title="claim: the difference is higher than 0")
+    labels = [f"claim {claim}: {verdict}" for claim, verdict in DECIDED.items()]
+    chart = Chart("picture", "Difference in BLEU with its 95 % interval", "", labels, [panel], "whiskers")
+    return drawn(chart, 5.0)
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "sinusoids": sinusoids,
     "clipping": clipping,
@@ -169,6 +193,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "rope": rope,
     "second-sentence": second_sentence,
     "likelihood": likelihood,
+    "verdicts": verdicts,
 }
 
 if __name__ == "__main__":
