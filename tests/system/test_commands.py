@@ -255,7 +255,7 @@ def test_systems():
     first, others = out.split("\n\n")
     heading, page = lines(first)[0], Path("docs", "choose.md")
     assert page.as_posix() in heading
-    best = re.search(r"\*\*`(\S+)` has the highest BLEU", (ROOT / page).read_text(encoding="utf-8"))
+    best = re.search(r"\*\*`(\S+)` scores the highest BLEU", (ROOT / page).read_text(encoding="utf-8"))
     assert best[1] in RECOMMENDED
     assert [line.split()[0] for line in lines(first)[1:]] == list(RECOMMENDED)
     assert sorted(line.split()[0] for line in [*lines(first)[1:], *lines(others)[1:]]) == sorted(SYSTEMS)
