@@ -478,4 +478,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "architectures": architectures,
     "modules": modules,
+    "folders": folders,
+    "results database": results_database,
     "recipe keys": recipe_keys,

@@ -60,4 +60,4 @@ class Analysis:
 
     @property
     def results(self) -> dict[str, Any]:
-        """All figures, as in `results.json`; docs/metrics.md describes the fields."""
+        """All figures, as in `results.json`; docs/files.md describes the fields."""

@@ -74,4 +74,4 @@ def write(out: Path, recipe: str, scale: str, runs: Iterable[Mapping[str, Any]],
         runs: for each training `run` (the key of its step), `system`, `training`, `seed`, `state`, `error`,
             `parameters`, `seconds`, `training_speed`, `updates`, `source_lengths` ([shortest, longest] or None),
             `decoding_speed` (test -> source tokens a second), and `config` and `posnmt` where they are known.
-        analyses: name -> folder with results.json (docs/metrics.md) and outputs.json.
+        analyses: name -> folder with results.json (docs/files.md) and outputs.json.

@@ -190,4 +190,4 @@ class Measured:
     """A finished analysis.
 
     Attributes:
-        results: its results.json; see docs/metrics.md.
+        results: its results.json; see docs/files.md.

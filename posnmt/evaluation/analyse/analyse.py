@@ -50,4 +50,4 @@ class Analysis:
     """The result of an analysis, for `posnmt.evaluation.report.write.write` and further use.
 
     Attributes:
-        results: all figures, as in `results.json`; `docs/metrics.md` describes the fields.
+        results: all figures, as in `results.json`; `docs/files.md` describes the fields.

@@ -195,4 +195,4 @@ def marks(p: np.ndarray, ahead: np.ndarray) -> list[list[str]]:
 def significance(
     additive: Additive, resampled: dict[str, np.ndarray], samples: int, seed: int, correction: str
 ) -> dict[str, Any]:
-    """All three tests of every metric, as `results.json` holds them (docs/metrics.md names the fields).
+    """All three tests of every metric, as `results.json` holds them (docs/files.md names the fields).
