@@ -1,7 +1,7 @@
 """Fetch public corpora into a cache, and extract them as aligned text files.
 
 The cache has the fetched files (downloads/), the texts extracted from them (texts/, one folder with a manifest.json for
-each corpus), and the checksums of first fetches (fetched.json). See docs/data.md.
+each corpus), and the checksums of first fetches (fetched.json). See docs/corpora.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Corpora of distributions that need a licence, read from the folder of who has one: ASPEC's tables, NIST's XML.
 
-The formats are those that other toolkits' preparation scripts read (docs/data.md has them); nothing here was run on the
+The formats are those that other toolkits' preparation scripts read (docs/corpora.md has them); nothing here was run on the
 true corpora.
 """
 

@@ -19,7 +19,7 @@ from posnmt.base.programs import found, output_of
 from posnmt.corpora.download import Say, locked
 from posnmt.corpora.spec import Remote
 
-INSTALL = "pip install 'posnmt[data]', or pipx install mtdata; or name the corpus by url (docs/data.md)"
+INSTALL = "pip install 'posnmt[data]', or pipx install mtdata; or name the corpus by url (docs/corpora.md)"
 
 _TWO_LETTERS = dict(
     re.findall(
@@ -76,7 +76,7 @@ def as_remote(entry: dict[str, Any]) -> Remote:
     form = next((forms[part] for part in ending.split(".") if part in forms), None)
     pair = identifier.split("-")[3:]
     if form is None or len(pair) != 2:
-        todo = "for a test set, see sacrebleu in docs/data.md; else unpack it by hand and give its path"
+        todo = "for a test set, see sacrebleu in docs/corpora.md; else unpack it by hand and give its path"
         raise UserError(
             f"{identifier} is not a pair of texts in a supported format{f' ({ending})' if ending else ''}", None, todo
         )

@@ -163,7 +163,7 @@ def spec(tree: dict[str, Any]) -> Corpus:
     named = [key for key in _FORMS if key in tree]
     if len(named) != 1:
         keys = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
-        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {keys}", None, "see docs/data.md")
+        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {keys}", None, "see docs/corpora.md")
     model = _FORMS[named[0]]
     try:
         return model.model_validate(tree)

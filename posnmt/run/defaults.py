@@ -2,8 +2,8 @@
 
 A configuration that names its format has the fixed defaults of the schema instead, as studies have.
 
-Each `for_` function returns dotted key → value of the settings that are left out, and reads no file. docs/train.md has
-the rules as a table; `posnmt.training.choose` applies them.
+Each `for_` function returns dotted key → value of the settings that are left out, and reads no file. docs/automatic.md
+shows the rules as tables; `posnmt.training.choose` applies them.
 """
 
 from __future__ import annotations

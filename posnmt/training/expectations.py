@@ -1,4 +1,4 @@
-"""What to expect of a training, from what trainings of ours have reached. docs/train.md says how the table was made."""
+"""What to expect of a training, from what trainings of ours have reached. docs/expect.md shows the table."""
 
 from __future__ import annotations
 

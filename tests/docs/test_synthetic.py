@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 def section(title):
     """The shell commands of a section, with trainings of a few updates."""
     text = (ROOT / "docs" / "synthetic.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"```\n(.*?)```", text.split(f"\n## {title}")[1].split("\n## ")[0], re.DOTALL)
+    [block] = re.findall(r"```bash\n(.*?)```", text.split(f"\n## {title}")[1].split("\n## ")[0], re.DOTALL)
     tiny, count = re.subn(r"--minutes \d+", TINY, block)
     assert count == block.count("posnmt train")
     return tiny
