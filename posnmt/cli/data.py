@@ -32,7 +32,7 @@ def list_corpora(word: str | None, as_json: bool) -> None:
     """List the corpora of the catalogue, one per line.
 
     WORD limits the list to entries that contain it. WORD is looked up in name, title, language pair and papers. `posnmt
-    data fetch` can also fetch the corpora of sacreBLEU and mtdata by the names that they have there: see docs/corpora.md.
+    data fetch` also fetches the corpora of sacreBLEU and mtdata by the names that they have there: see docs/corpora.md.
 
     \b
     Example: posnmt data list R19
