@@ -1,7 +1,7 @@
 """Corpora of distributions that need a licence, read from the folder of who has one: ASPEC's tables, NIST's XML.
 
-The formats are those that other toolkits' preparation scripts read (see docs/corpora.md); nothing here was run on the true
-corpora.
+The formats are those that other toolkits' preparation scripts read (see docs/corpora.md); nothing here was run on the
+true corpora.
 """
 
 from __future__ import annotations
