@@ -18,7 +18,7 @@ from tests.support.commands import run
 from tests.support.untrained import LEARNED
 
 LINES = ["uns mebu zabi", "Bevu sipo un leri."]
-SERVE = Path(__file__).parents[2] / "docs" / "serve.md"
+PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,8 @@ WITH_FILE = {
 
 
 def described():
-    """Path → the fields that docs/serve.md says are used, without effect, and refused."""
-    rows = re.findall(r"^\| `(/\S+)` \|(.*?)\|(.*?)\|(.*?)\|$", SERVE.read_text(), re.MULTILINE)
+    """Path → the fields that docs/http.md says are used, without effect, and refused."""
+    rows = re.findall(r"^\| `(/\S+)` \|(.*?)\|(.*?)\|(.*?)\|$", PAGE.read_text(), re.MULTILINE)
     return {path: [set(re.findall(r"`(\w+)`", cell)) for cell in cells] for path, *cells in rows}
 
 

@@ -1,6 +1,6 @@
 """Programs with a setting for DeepL: what they send, as their sources have it, and what they read of the answer.
 
-The table in docs/serve.md names the programs and the files.
+The table in docs/serve.md names the programs.
 """
 
 from __future__ import annotations
