@@ -44,9 +44,8 @@ def test_the_page_names_what_is_public():
 def test_settings_that_the_page_names_exist():
     from posnmt.api.analyse import _RESAMPLING, _SETTINGS
 
-    listed = (
-        PAGE.read_text(encoding="utf-8").split("[`posnmt analyse`](analyse.md):")[1].split(". `analysis.results`")[0]
-    )
+    after = PAGE.read_text(encoding="utf-8").split("[`posnmt analyse`](commands.md#posnmt-analyse):")[1]
+    listed = after.split("\n\n")[0]
     assert set(re.findall("`([a-z_]+)`", listed)) <= {*_RESAMPLING, *_SETTINGS}
 
 
