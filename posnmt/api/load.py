@@ -173,7 +173,7 @@ class TrainedModel:
         Args:
             nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search finds fewer different texts.
             alignments: whether to link the words of each hypothesis to words of its line, by the attention of the last
-                decoder layer (docs/translate.md); Transformers only.
+                decoder layer (docs/terms.md); Transformers only.
 
         The other arguments and errors are those of `translate`.
         """

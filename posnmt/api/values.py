@@ -33,7 +33,7 @@ class Hypothesis:
             coverage penalty (0 or less) if there is one. p is the probability of the text: the sum over `subwords` and
             every other segmentation of the same text that search found.
         ended: False if the limit of the length ended the translation, and not the model.
-        repetitive: whether the translation repeats itself where the source does not (docs/translate.md).
+        repetitive: whether the translation repeats itself where the source does not (docs/search.md).
         subwords: the subwords of the translation, with `▁` for a blank; the most probable segmentation that search
             found.
         words: the words of the translation, each with its place in `text` and its probability.

@@ -21,7 +21,7 @@ WARNINGS = {
     "fell_apart": "{of} lines were translated each alone, as the translation of them together reached the output limit;"
     " see --join",
     "missing_terms": "{of} translations lack a term of --terms: the vocabulary lacks its characters, or it was cut; see"
-    " docs/translate.md",
+    " docs/terms.md",
     "unknown": "{of} lines have characters that the vocabulary lacks{carried}; --format jsonl names them",
     "differing": "{of} translations have other placeholders, mark-up, addresses or paths than their lines; --format"
     " jsonl names them",
