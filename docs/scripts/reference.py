@@ -481,3 +481,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "folders": folders,
     "results database": results_database,
     "recipe keys": recipe_keys,
+    "claims": claims,
+    "python": python,
+    "search options": search_options,
+    **{name: partial(of_results, name) for name in results.TABLES},
+}
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

@@ -75,3 +75,132 @@ def write(out: Path, recipe: str, scale: str, runs: Iterable[Mapping[str, Any]],
             `parameters`, `seconds`, `training_speed`, `updates`, `source_lengths` ([shortest, longest] or None),
             `decoding_speed` (test -> source tokens a second), and `config` and `posnmt` where they are known.
         analyses: name -> folder with results.json (docs/files.md) and outputs.json.
+    """
+    trainings = list(runs)
+    keys = {(run["system"], run["training"], run["seed"]): run["run"] for run in trainings}
+    study = {"recipe": recipe, "scale": scale}
+    results = [{**study, **_of(run), **row} for run in trainings for row in _speeds(run)]
+    for name, folder in analyses.items():
+        results += [{**study, **row} for row in _analysis(name, folder, keys)]
+    return write_tables(out / FILE, {"results": results, "runs": [{**study, **_training(run)} for run in trainings]})
+
+
+def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
+    """Write tables to a file, replacing it atomically; return its path.
+    Args:
+        path: the file.
+        tables: `results` and `runs` -> rows; a column that a row does not have is null.
+    """
+    with replacing(path) as partial, closing(sqlite3.connect(partial)) as database:
+        for name, columns in TABLES.items():
+            declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
+            database.execute(f"CREATE TABLE {name} ({declared})")
+            rows = [[row.get(column) for column in columns] for row in tables.get(name, ())]
+            database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608
+        database.commit()
+    return path
+
+
+def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """The rows of an SQL query as dictionaries, column -> value.
+
+    Args:
+        out: the study's folder.
+        query: in SQL, with `?` for each of `values`.
+
+    Raises:
+        UserError: the study has no results yet, or the query is invalid.
+    """
+    path = existing_file(out / FILE, "the study's results")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            cursor = database.execute(query, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+    except sqlite3.Error as error:
+        raise UserError(f"the results cannot be read: {error}", path, "correct the query") from None
+
+
+def _of(run: Row) -> dict[str, Any]:
+    """The columns that identify the training of a row."""
+    return {
+        "run": run["run"], "system": run["system"], "seed": run["seed"], "training_condition": run["training"],
+    }  # fmt: skip
+
+
+def _training(run: Row) -> dict[str, Any]:
+    """A row of `runs`."""
+    shortest, longest = run.get("source_lengths") or (None, None)
+    return {**{name: run.get(name) for name in RUNS}, **_of(run), "shortest": shortest, "longest": longest}
+
+
+def _speeds(run: Row) -> Iterator[dict[str, Any]]:
+    """A row with the decoding speed on each test."""
+    for test, speed in (run.get("decoding_speed") or {}).items():
+        yield {"test_condition": test, "swapped": 0.0, "bin": "all", "measure": "decoding_speed", "value": speed}
+
+
+def _analysis(name: str, folder: Path, keys: Mapping[tuple[str, str, int], str]) -> Iterator[dict[str, Any]]:
+    """The rows of an analysis: each output overall, by bin of source length and by place, and of swapped sources."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    outputs = json.loads((folder / "outputs.json").read_text(encoding="utf-8"))
+    unit = results["settings"]["unit"]
+    overall = {"unit": unit, "bin": "all"}
+    bins = [
+        {"unit": unit, "bin": each["label"], "first": each["first"], "last": each["last"]} for each in results["bins"]
+    ]
+    places = {system["name"]: place for place, system in enumerate(results["systems"])}
+    curves = {curve["name"]: curve for curve in results["swap"] or []}
+    for output in outputs:
+        run = {**output, "run": keys.get((output["system"], output["training"], output["seed"]))}
+        about = {**_of(run), "test_condition": name, "swapped": float(output["share"])}
+        if output["share"]:
+            curve = curves[output["name"]]
+            rows = _swapped(curve, curve["shares"].index(output["share"]), overall)
+        else:
+            system = results["systems"][places[output["name"]]]
+            spread = system["intervals"] or {"overall": {}, "bins": [{}] * len(bins)}
+            rows = _measures(system["overall"], spread["overall"], overall)
+            for place, scores, ends in zip(bins, system["bins"], spread["bins"], strict=True):
+                rows += _measures(scores, ends, place)
+            rows += _places(results["positions"], places[output["name"]])
+        yield from ({**about, **row} for row in rows)
+
+
+def _measures(scores: Row, ends: Row, place: Row) -> list[dict[str, Any]]:
+    """A row for each measure of an output in one bin."""
+    return [
+        {**place, "n": scores["n"], "measure": measure, "value": value, **_interval(ends.get(measure))}
+        for measure, value in scores.items()
+        if measure != "n"
+    ]
+
+
+def _swapped(curve: Row, number: int, place: Row) -> list[dict[str, Any]]:
+    """A row for each measure of a swap curve at one share."""
+    ends = curve["intervals"] or {}
+    return [
+        {
+            **place,
+            "measure": measure,
+            "value": values[number],
+            **_interval(ends[measure][number] if ends.get(measure) else None),
+        }
+        for measure, values in curve.items()
+        if measure not in ("name", "shares", "intervals")
+    ]
+
+
+def _places(positions: Row, number: int) -> Iterator[dict[str, Any]]:
+    """Rows with precision and recall at each position in the sentence."""
+    for way, unit in (("relative", "tenths"), ("absolute", "words")):
+        curves = positions["systems"][number][way]
+        for side, words in curves["n"].items():
+            for label, count, value in zip(positions["places"][way], words, curves[side], strict=True):
+                yield {"unit": unit, "bin": label, "n": count, "measure": side, "value": value}
+
+
+def _interval(ends: Sequence[float] | None) -> dict[str, float | None]:
+    """The columns of an interval."""
+    low, high = ends or (None, None)
+    return {"low": low, "high": high}

@@ -191,3 +191,42 @@ class Measured:
 
     Attributes:
         results: its results.json; see docs/files.md.
+        places: system and training -> seed -> index of its output in `results["systems"]`.
+    """
+
+    results: dict[str, Any]
+    places: dict[Variant, dict[int, int]]
+
+    @classmethod
+    def read(cls, folder: Path) -> Measured:
+        """Read the analysis in a folder."""
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        numbers = {system["name"]: place for place, system in enumerate(results["systems"])}
+        places: dict[Variant, dict[int, int]] = {}
+        for output in json.loads((folder / "outputs.json").read_text(encoding="utf-8")):
+            if not output["share"]:
+                places.setdefault((output["system"], output["training"]), {})[output["seed"]] = numbers[output["name"]]
+        return cls(results, places)
+
+    def values(self, variant: Variant, measure: str, bin_number: int | None = None) -> dict[int, float]:
+        """Seed -> measure of its output, overall or in one bin, for the seeds that have one."""
+        values = {}
+        for seed, place in self.places.get(variant, {}).items():
+            system = self.results["systems"][place]
+            value = (system["overall"] if bin_number is None else system["bins"][bin_number]).get(measure)
+            if value is not None:
+                values[seed] = value
+        return values
+
+    def outputs(self, variant: Variant) -> list[int]:
+        """The indices of the outputs of a system, one for each seed."""
+        return list(self.places.get(variant, {}).values())
+
+    def interval(self, variant: Variant, measure: str, bin_number: int | None = None) -> list[float] | None:
+        """The 95 % interval over sentences of a single seed; None with several seeds, or without intervals."""
+        outputs = self.outputs(variant)
+        intervals = self.results["systems"][outputs[0]]["intervals"] if len(outputs) == 1 else None
+        if intervals is None:
+            return None
+        of_part = intervals["overall"] if bin_number is None else intervals["bins"][bin_number]
+        return of_part.get(measure)  # type: ignore[no-any-return]

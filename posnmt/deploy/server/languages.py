@@ -62,7 +62,7 @@ READ = 10_000
 """Number of characters, from the beginning of a text, by which its language is detected."""
 
 CLEAR = 0.9
-"""A text is clearly in a language if its probability is at least this; docs/results/trials.md: how often that is wrong."""
+"""A text is clearly in a language from this probability on; docs/results/trials.md says how often that is wrong."""
 
 ALIKE = 0.1
 """A language is possible if the share of letters in its script is less than that of the best by at most this."""

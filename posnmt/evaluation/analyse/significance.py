@@ -196,3 +196,48 @@ def significance(
     additive: Additive, resampled: dict[str, np.ndarray], samples: int, seed: int, correction: str
 ) -> dict[str, Any]:
     """All three tests of every metric, as `results.json` holds them (docs/files.md names the fields).
+
+    Args:
+        additive: N sentences of M systems.
+        resampled: from `resampled_measures`; its first M systems are those of `additive`.
+        samples, seed: of `resampled`, and of the randomisation.
+        correction: one of `CORRECTIONS`, over the pairs within one metric and one test.
+    """
+    randomisation = approximate_randomisation(additive, samples, seed)
+    totals = additive.rows.sum(axis=0)
+    metrics = {}
+    for metric in additive.columns:
+        scores = additive.score(metric, totals)
+        differences = scores[:, None] - scores
+        ahead = additive.metric(metric).ahead(differences)
+        sampled = resampled[metric][:, 0, : len(totals)]
+        bootstrap, wins = paired_bootstrap(sampled, additive.metric(metric), len(additive.rows))
+        of_baselines, favour = sign_test(additive, metric)
+        sign, favoured = weaker(of_baselines, favour)
+        metrics[metric] = {
+            "differences": differences.tolist(),
+            "tests": {
+                "paired_bootstrap": {**tested(bootstrap, ahead, correction), "wins": wins.tolist()},
+                "sign_test": {
+                    **tested(sign, favoured, correction),
+                    "baseline_p": plain(of_baselines),
+                    "sentences": favour.tolist(),
+                },
+                "approximate_randomisation": tested(randomisation[metric], ahead, correction),
+            },
+        }
+    return {"levels": list(LEVELS), "metrics": metrics}
+
+
+def tested(p: np.ndarray, ahead: np.ndarray, correction: str) -> dict[str, Any]:
+    """The p-values of a test, the corrected ones, and their marks; null where nothing is tested."""
+    adjusted = corrected(p, correction)
+    return {"p": plain(p), "corrected": plain(adjusted), "marks": marks(adjusted, ahead)}
+
+
+def _symmetric(values: Iterable[float], systems: int) -> np.ndarray:
+    """The symmetric matrix `[M, M]` of the values of all pairs, in the order of `combinations`, with a NaN diagonal."""
+    matrix = np.full((systems, systems), np.nan)
+    for (a, b), value in zip(combinations(range(systems), 2), values, strict=True):
+        matrix[a, b] = matrix[b, a] = value
+    return matrix

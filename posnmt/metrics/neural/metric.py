@@ -17,7 +17,7 @@ class NeuralMetric(Metric):
     """A metric that a program scores. The score of several sentences is their mean.
 
     Attributes:
-        program: a Python file that finds a model, loads it and scores with it (CONTRIBUTING.md describes its functions).
+        program: a Python file that finds a model, loads it and scores with it; CONTRIBUTING.md describes it.
         packages: a requirements file with the exact versions of all packages that the program needs.
         model: that is installed by default: its id on the hub, or a path.
         reads_reference: whether the program reads a reference beside the source and the output.
