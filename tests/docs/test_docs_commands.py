@@ -22,13 +22,24 @@ FORMATS = {"analysis 1"}
 
 def in_blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and arguments of every command in a page's code blocks."""
-    for start, _, block in blocks(text):
+    for start, kind, content in blocks(text):
+        block = typed(content) if kind == "console" else content
         joined = re.sub(r"\\\n", lambda _: " \x00", block)
         line = start
         for each in joined.split("\n"):
             for command in commands(each.replace("\x00", " ")):
                 yield line, command
             line += 1 + each.count("\x00")
+
+
+def typed(session: str) -> str:
+    """A session without what the commands print; lines keep their numbers."""
+    lines, goes_on = [], False
+    for line in session.split("\n"):
+        is_typed = goes_on or line.startswith("$ ")
+        lines.append(line if is_typed else "")
+        goes_on = is_typed and line.endswith("\\")
+    return "\n".join(lines)
 
 
 def commands(line: str) -> Iterator[list[str]]:
@@ -101,6 +112,8 @@ def test_commands_are_found():
     text = f"Run `posnmt study list`.\n\n```\n{shell}```\n"
     assert list(in_blocks(text)) == [(4, ["translate", "runs/mine", "--beam", "2"]), (6, ["systems"])]
     assert list(in_sentences(text)) == [(1, ["study", "list"])]
+    session = "```console\n$ posnmt translate runs/mine \\\n    --beam 2\nBLEU; posnmt 0.1.0.\n$ posnmt systems\n```\n"
+    assert list(in_blocks(session)) == [(2, ["translate", "runs/mine", "--beam", "2"]), (5, ["systems"])]
     assert sum(len(list(in_blocks(read(page)))) for page in PAGES) > 80
 
 
