@@ -57,3 +57,9 @@ def test_examples_of_the_table(section, tmp_path):
 def test_a_faulty_example_is_seen(tmp_path):
     with pytest.raises(UserError):
         load(saved(tmp_path, FIRST), ("systems.beam={system: relative, decode: {beams: 8}}",))
+
+
+def test_the_expectation_is_one_of_a_test(tmp_path):
+    [expects] = re.findall(r"`(expects: \{.*?\})`", PAGE)
+    stated = FIRST.replace("test: {analysis: test,", f"test: {{{expects}, analysis: test,")
+    assert load(saved(tmp_path, stated)).claims[0].test.expects["small"].sentences == [200]
