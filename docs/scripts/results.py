@@ -232,6 +232,29 @@ CHEN = Scores(
     ),
 )
 
+SAME_LENGTH = {
+    "Sinusoids": ("transformer", "all"),
+    "Relative, clipped at 4": ("relative", "all"),
+    "GRU and relative (`rr`)": ("rr", "all"),
+    "RoPE": ("rope", "all"),
+    "Relative, joined pairs in training too": ("relative", "joined"),
+}
+"""Row of the table of lines of 11 to 21 subwords → system and training of `schemes`."""
+
+
+def _sentences() -> tuple[Head, Rows]:
+    """BLEU and output length of lines of one and of two sentences with equally many subwords."""
+    of_study = measured("schemes-small")
+    rows = []
+    for label, of in SAME_LENGTH.items():
+        cells = [
+            f"{mean(of_study[*of, test, 'subwords', '11-21', measure]):.{decimals}f}"
+            for measure, decimals in (("bleu", 1), ("length_ratio", 2))
+            for test in ("single", "joined")
+        ]
+        rows.append((label, *cells))
+    return ("11 to 21 subwords", "BLEU, one sentence", "BLEU, two sentences", "length, one", "length, two"), rows
+
 
 # likelihood by position
 
@@ -329,6 +352,7 @@ TABLES: dict[str, Callable[[], tuple[Head, Rows]]] = {
     "scores by clipping": CLIPPING,
     "scores of Rosendahl": ROSENDAHL,
     "scores of recurrent heads": CHEN,
+    "scores by sentences": _sentences,
     "losses by position": _by_position,
     "losses by zone": _zones,
     "losses by design": _designs,

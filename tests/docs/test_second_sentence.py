@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from docs.scripts import pictures
 from posnmt.study.packed import unpack
 from tests.support.documents import ROOT, name, pages, prose, read
 
@@ -176,24 +175,3 @@ def test_the_table_of_sentence_ends_is_that_of_the_published_translations() -> N
             rows.append(f"| `{study}`, {label} | {len(counts[label])} | {len(lines):,} | {ends} |")
     page = read(CORRECTIONS).split("lines with a second sentence end |\n|---|---|---|---|\n")[1].split("\n\n")[0]
     assert sorted(rows) == sorted(page.splitlines())
-
-
-SAME_LENGTH = {
-    "Sinusoids": ("transformer", "all"),
-    "Relative, clipped at 4": ("relative", "all"),
-    "GRU and relative (`rr`)": ("rr", "all"),
-    "RoPE": ("rope", "all"),
-    "Relative, joined pairs in training too": ("relative", "joined"),
-}
-"""Row of the table of lines of 11 to 21 subwords -> system and training of `schemes`."""
-
-
-def test_the_table_of_one_and_two_sentences_has_the_figures_of_the_study() -> None:
-    for label, (system, training) in SAME_LENGTH.items():
-        cells = []
-        for measure, decimals in (("bleu", 1), ("length_ratio", 2)):
-            for test in ("single", "joined"):
-                values = pictures.values(system, training, test, "11-21", measure)
-                assert len(values) == 3
-                cells.append(f"{sum(values) / 3:.{decimals}f}")
-        assert f"| {label} | {' | '.join(cells)} |" in read(CORRECTIONS)
