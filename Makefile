@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test coverage test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu lint audit \
-	format clean
+.PHONY: setup demo docs pictures test coverage test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu \
+	lint audit format clean
 
 setup: $(READY)
 
@@ -23,6 +23,12 @@ docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
 	$(BIN)/python docs/scripts/reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The screenshots of the pages in docs/pictures, in Chromium (apt-get install chromium, or the one that CHROMIUM names), from
+# a workspace in build/workspace that five minutes of training build. On an idle machine: a picture shows the speed.
+pictures: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,browser,serve]"
+	$(BIN)/python docs/scripts/screenshots.py
 
 # A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them. What needs
 # other programs has targets of its own.

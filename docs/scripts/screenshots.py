@@ -32,7 +32,7 @@ LARGEST = 200_000
 COLOURS = (256, 128, 64, 32)
 """Colours of a picture: the most with which it is small enough."""
 
-HEIGHT = 1300
+HEIGHT = 1332
 """The part of a study's report that is shown, in pixels."""
 
 CALLOUTS = {
@@ -62,7 +62,7 @@ NUMBER = """([selector, number, words]) => {
   const box = document.createElement("div");
   box.innerHTML = "<b></b><span></span>";
   box.style.cssText = `position: absolute; top: ${at.top + scrollY - 4}px; right: 16px; display: flex; gap: 8px;
-    align-items: center; width: 215px; font: 600 14px/1.25 sans-serif; color: #7a1f5c; z-index: 9`;
+    align-items: center; width: 190px; font: 600 14px/1.25 sans-serif; color: #7a1f5c; z-index: 9`;
   box.firstChild.textContent = number;
   box.firstChild.style.cssText = `flex: none; width: 28px; height: 28px; border-radius: 50%; background: #7a1f5c;
     color: white; font: 700 16px/28px sans-serif; text-align: center`;
@@ -139,6 +139,7 @@ def server(page: Any, folder: Path) -> bytes:
 def train(page: Any, folder: Path) -> bytes:
     """What `posnmt train` printed when the workspace was built."""
     log = (folder / "logs" / "train-mine.log").read_text(encoding="utf-8")
+    log = re.sub(r"/\S+(?=/stores/)", "~/work", log)
     output = re.sub(r"((?:^training .*\n){2})(?:^training .*\n)+(?=^training )", "\\1…\n", log, flags=re.MULTILINE)
     page.set_content(CONSOLE.format(command="posnmt train mine.yaml --out runs/mine", output=html.escape(output)))
     return page.screenshot(full_page=True)
