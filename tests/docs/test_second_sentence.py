@@ -25,7 +25,10 @@ PAGES = [
 ]
 EVIDENCE = [
     page for page in PAGES if page.parent == DOCS / "results" or page in (ROOT / "README.md", DOCS / "README.md")
-] + [DOCS / f"{each}.md" for each in ("choose", "papers", "position", "long", "compare", "tutorial", "conditions")]
+] + [
+    DOCS / f"{each}.md"
+    for each in ("choose", "papers", "position", "long", "compare", "tutorial", "tutorial_length", "conditions")
+]
 """Pages that say what was measured, or advise by it."""
 
 TWO = re.compile(
@@ -54,7 +57,6 @@ NO_RESULTS = {
         "**Unseen sentences**",
     ],
     "docs/results/likelihood.md": ["On longer text, transformer loses ground"],
-    "docs/tutorial.md": ["The last lines of the output", "The captions are short"],
 }
 """Page -> the beginnings of statements of the demo, of cost, of what a program prints, or of how schemes work."""
 
