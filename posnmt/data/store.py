@@ -225,7 +225,7 @@ class Store:
     """A prepared corpus; `Store.open` reads one.
 
     Attributes:
-        manifest: inputs and counts; see docs/prepare.md.
+        manifest: inputs and counts; see docs/files.md.
         text: the text pipeline of its ids.
     """
 

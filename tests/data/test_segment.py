@@ -92,7 +92,7 @@ def test_text_that_comes_back_whole(segmenter: Segmenter, text: str) -> None:
 
 
 def test_blanks_that_are_lost() -> None:
-    """What docs/prepare.md states: blanks beside Japanese or Chinese, beside signs, and for MeCab at digits."""
+    """Detokenising loses blanks beside Japanese or Chinese, beside signs, and for MeCab at digits."""
     for segmenter in (MECAB, JIEBA):
         for text, back in (
             ("使用 Python 编写", "使用Python编写"),
