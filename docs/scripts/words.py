@@ -40,7 +40,7 @@ BUDGETS = {
 
 LEFT_OUT = (
     (re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.DOTALL | re.MULTILINE), ""),
-    (re.compile(r"<!-- begin ([\w ]+?) -->.*?<!-- end \1 -->", re.DOTALL), ""),
+    (re.compile(r"<!-- begin ([\w -]+?) -->.*?<!-- end \1 -->", re.DOTALL), ""),
     (re.compile(r"<!--.*?-->", re.DOTALL), ""),
     (re.compile(r"<[a-z/][^<>]*>"), " "),
     (re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL), "code"),
