@@ -104,8 +104,8 @@ class Decision:
     @property
     def sentence(self) -> str:
         """The verdict, the statement and the reason."""
-        asked = f"whether {self.asked}" if self.word == "undecided" else self.asked
-        return f"{self.word.capitalize()}: {asked}. {self.why[0].upper()}{self.why[1:]}."
+        begin = {"undecided": "whether ", "contradicted": "that ", "supported": ""}[self.word]
+        return f"{self.word.capitalize()}: {begin}{self.asked}. {self.why[0].upper()}{self.why[1:]}."
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ def study():
 def test_true_effects_are_found(study, comparison, word):
     decision = one(study, comparison)
     assert decision.word == word
+    begin = {"supported": "Supported: ", "contradicted": "Contradicted: that ", "undecided": "Undecided: whether "}[
+        word
+    ]
+    assert decision.sentence.startswith(f"{begin}{decision.asked}. ")
     assert decision.low < decision.value < decision.high
     assert decision.freedom > 2
 
