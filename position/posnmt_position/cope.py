@@ -51,7 +51,10 @@ class ContextualPositions(LayerPosition):
 
 
 class Cope(LayeredScheme):
-    """CoPE (Golovneva et al. 2024): see `ContextualPositions`. Vectors are shared by the heads of a layer."""
+    """CoPE (Golovneva et al. 2024): trained vectors for the number of words that a query selects up to a key.
+
+    The heads of a layer share the vectors; `ContextualPositions` has the equations.
+    """
 
     not_cross = "counts the words between a query and a key, which are in one sentence"
 

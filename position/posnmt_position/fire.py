@@ -100,7 +100,10 @@ class DecoderBias(InterpolatedBias):
 
 
 class Fire(Scheme):
-    """FIRE, functional interpolation for relative positions (Li S. et al. 2023): see `InterpolatedBias`."""
+    """FIRE (Li S. et al. 2023): a small network computes a bias from the distance, divided by the length.
+
+    `InterpolatedBias` has the equations.
+    """
 
     not_cross = None
 

@@ -42,7 +42,10 @@ class ForgetGate(LayerPosition):
 
 
 class Fox(LayeredScheme):
-    """`e_ij = q_i k_j + sum log f_l` over the tokens between (Lin et al. 2025): see `ForgetGate`, one a layer."""
+    """`e_ij = q_i k_j + sum log f_l`, f_l the forget gate of each token l between i and j (Lin et al. 2025).
+
+    Each layer has its own gates; `ForgetGate` has the equations.
+    """
 
     not_cross = "forgets the words between a query and a key, which are in one sentence"
 

@@ -110,11 +110,13 @@ class Relative(LayeredScheme):
 
         distance: int = option(16, ge=1, help="clipping distance k: 2k+1 vectors")
         values: bool = option(True, help="vectors on the values as well as on the keys (R19: gamma^V)")
-        vectors: Literal["trained", "sinusoidal"] = option("trained", help="sinusoidal: fixed (R19 eq. 8-9)")
+        vectors: Literal["trained", "sinusoidal"] = option(
+            "trained", help="trained vectors, or fixed sinusoidal ones (R19 eq. 8-9)"
+        )
         frequencies: Literal["model", "head"] = option(
             "model",
-            help="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
-            " eq. 8), head an encoding as wide as a head",
+            help="frequencies of sinusoidal vectors: model takes the first features of the encoding of width d_model "
+            "(R19 eq. 8), head takes an encoding as wide as a head",
         )
         init: Literal["xavier", "normal"] = option(
             "xavier", help="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"

@@ -28,11 +28,13 @@ class Reconstruction:
 
     Attributes:
         established: what the abstract says, or papers that cite it.
-        recalled: what was written from memory or chosen here; options change it.
+        recalled: what was written from memory; options change it.
+        chosen: what was chosen here, because no source gives it.
     """
 
     established: str
     recalled: str
+    chosen: str
 
 
 @dataclass(frozen=True)
@@ -207,13 +209,14 @@ SYSTEMS: dict[str, System] = {
         "Hao et al. 2019, of which the abstract was available",
         {"architecture": "biarn", **_both({"scheme": "sinusoidal"})},
         reconstruction=Reconstruction(
-            "beside the Transformer's encoder stands a recurrent one, an attentive recurrent network; a short-cut, one "
-            "recurrent layer that reaches the top of the decoder, is better than a deep one (abstract); 97.4 M "
-            "parameters at base size (C19b Table 1)",
-            "the equations, 8 steps, 88.0 M parameters without it, so 9.4 M more; chosen here: LSTM cells of the "
-            "model's width from a zero state, no residual connection around them, both directions side by side. That "
-            "is 36 d^2 + 39 d, 9.457 M more than transformer at base size, 0.06 M above the difference of the "
-            "rounded figures",
+            "A second encoder, an attentive recurrent network, stands beside the Transformer's own. A short-cut, one "
+            "recurrent layer that the top of the decoder reads, is better than a deep recurrent encoder (abstract). "
+            "The model has 97.4 M parameters at base size (C19b Table 1).",
+            "The equations and the 8 recurrent steps. Without the second encoder the model has 88.0 M parameters, so "
+            "this encoder adds 9.4 M.",
+            "LSTM cells are as wide as the model and start from a zero state, no residual connection surrounds them, "
+            "and both directions stand side by side. The second encoder then adds 36 d^2 + 39 d parameters, 9.457 M "
+            "at base size. The difference of the published figures, which are rounded, is 0.06 M smaller.",
         ),
     ),
     "shared-private": System(
@@ -221,12 +224,14 @@ SYSTEMS: dict[str, System] = {
         "Liu et al. 2019, of which the abstract was available",
         {"architecture": "shared-private", "tie_embeddings": "target", **_both({"scheme": "sinusoidal"})},
         reconstruction=Reconstruction(
-            "related source and target words share a part of the features of their embeddings, which saves parameters "
-            "(abstract); pairs are translations (lm), words of one spelling (wf) or unrelated words (ur)",
-            "shares 0.9, 0.7 and 0.5; the best match of fast_align, one to one, then spelling, then frequency rank; "
-            "the target embedding is the output projection. Chosen here: eflomal in place of fast_align, and a least "
-            "probability of 0.5. The count of parameters below takes all words as unrelated; translations and words "
-            "of one spelling lower it",
+            "Related source and target words share a part of the features of their embeddings, which saves parameters "
+            "(abstract). Pairs are of three kinds: translations (lm), words of the same spelling (wf) and unrelated "
+            "words (ur).",
+            "Pairs share 0.9 (lm), 0.7 (wf) or 0.5 (ur) of the features. Each word is paired with one word at most: "
+            "first with the best match of fast_align, then by spelling, then by frequency rank. The target embedding "
+            "is the output projection.",
+            "eflomal replaces fast_align, and matches below a probability of 0.5 are not used. The parameter count "
+            "below assumes that all words are unrelated; translations and words of the same spelling lower it.",
         ),
         subword={"pairs": {}},
     ),

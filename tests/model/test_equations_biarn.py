@@ -142,6 +142,7 @@ def test_it_is_called_a_reconstruction():
     assert shown["summary"].startswith("reconstruction: ")
     assert "97.4 M" in shown["established"]
     assert "88.0 M" in shown["recalled"]
+    assert "9.457 M" in shown["chosen"]
     marked = [name for name, system in SYSTEMS.items() if system.reconstruction is not None]
     assert marked == [name for name, system in SYSTEMS.items() if system.summary.startswith("reconstruction: ")]
 

@@ -78,11 +78,11 @@ class RecurrentHeads(Scheme):
         cell: Cell = option("elman", help="elman, gru, lstm or sru")
         feedback: Literal["state", "output"] = option(
             "state",
-            help="what the network reads of the word before: its own hidden state, or the output r of C19b eq. 6 as "
-            "printed, for which each direction has its own W_r; not with sru",
+            help="what each step of the network reads from the previous step: state is its own hidden state; output is "
+            "r, as C19b eq. 6 is printed, with a W_r for each direction; sru cannot use output",
         )
         head_projection: Literal["separate", "full"] = option(
-            "separate", help="separate: a head of the first layer projects its own slice; full: all features"
+            "separate", help="what a head of the first layer projects: separate is its own slice, full is all features"
         )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:

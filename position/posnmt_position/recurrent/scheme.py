@@ -40,8 +40,8 @@ class Recurrent(Scheme):
         width: Literal["full"] | int | None = option(
             None,
             ge=1,
-            help="cells of each direction: full is d_model, or a number; none: d_model, or half of it in each of"
-            " two directions; a linear map follows if the states are not d_model wide",
+            help="cells of each direction: a number, or full for d_model; none: d_model in one direction, half of it in"
+            " each of two; if the states are not d_model wide, a linear map follows",
         )
         dropout_before: float | None = option(
             None, ge=0, lt=1, help="dropout on the word embeddings that the first layer reads; none: no dropout"

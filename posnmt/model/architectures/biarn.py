@@ -31,8 +31,8 @@ class Settings(Options):
     cell: Literal["lstm", "gru", "elman"] = option("lstm", help="f, the recurrent cell")
     directions: Literal["apart", "joined"] = option(
         "apart",
-        help="apart: the decoder sees 2T states, T of each direction; joined: T states, each a linear map of "
-        "the states of both directions",
+        help="apart: the decoder sees 2T states, T of each direction; joined: it sees T states, each a linear map "
+        "of the states of both directions",
     )
     join: Literal["stack", "gate"] = option(
         "stack",

@@ -26,7 +26,7 @@ class Settings(Options):
 
     layer_norm: bool = option(True, help="layer normalisation before each gate, as in the published code")
     cell_dropout: float | None = option(
-        None, ge=0, lt=1, help="on the new state that each cell proposes; null: model.dropout"
+        None, ge=0, lt=1, help="dropout on the new state that each cell proposes; null: model.dropout"
     )
 
 
