@@ -75,7 +75,7 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     "--unit",
     type=click.Choice(["words", "tokens", "subwords", "characters"]),
     help="unit of lengths (tokens: words of tokenised text); default: subwords with --run or"
-    " --subword-model, else words, and characters of text without blanks between words",
+    " --subword-model, else words, and characters of text without spaces between words",
     heading="Lengths",
 )
 @option(
@@ -316,7 +316,7 @@ def analyse(
     The translations may be of any system. Writes a report, and prints its path.
 
     Every figure has a 95 % interval, and every pair of outputs is tested for significance. Several seeds of one system
-    are written NAME:SEED=FILE. Text without blanks between words, such as Japanese, is recognised by its script.
+    are written NAME:SEED=FILE. Text without spaces between words, such as Japanese, is recognised by its script.
 
     \b
     Example: posnmt analyse --source test.en --reference test.de

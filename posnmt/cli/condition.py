@@ -73,7 +73,7 @@ def reorder(out: Path, **options: Any) -> None:
     """Put source words into the order of the target language.
 
     This is pre-reordering. Learns the order from a parallel text with word alignments, and applies it to other texts:
-    training, dev and test sources. Words are separated by blanks: segment Japanese or Chinese first. See
+    training, dev and test sources. Words are separated by spaces: segment Japanese or Chinese first. See
     docs/conditions.md.
 
     \b
@@ -196,10 +196,10 @@ def _by_length(
 )
 @click.option("--sentences", type=click.IntRange(min=2), default=2, help="pairs to join")
 @click.option(
-    "--source-separator", help="text between source sentences; default: a blank, but nothing in Japanese and Chinese"
+    "--source-separator", help="text between source sentences; default: a space, but nothing in Japanese and Chinese"
 )
 @click.option(
-    "--target-separator", help="text between target sentences; default: a blank, but nothing in Japanese and Chinese"
+    "--target-separator", help="text between target sentences; default: a space, but nothing in Japanese and Chinese"
 )
 @click.option(
     "--rest",
@@ -231,7 +231,7 @@ def join(
 @condition.command(context_settings=COMMAND)
 @_CONDITION_OUT
 @click.option(
-    "--source", type=click.Path(path_type=Path), required=True, help="text whose words are separated by blanks"
+    "--source", type=click.Path(path_type=Path), required=True, help="text whose words are separated by spaces"
 )
 @click.option(
     "--share",

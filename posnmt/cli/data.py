@@ -233,7 +233,7 @@ def extract(file: Path, pair: str, out: str) -> None:
     "--duplicates",
     type=click.Choice(["near", "exact", "keep"]),
     default="near",
-    help="which repeated pairs to drop: exact: equal ones; near: also those that differ in blanks, punctuation or case;"
+    help="which repeated pairs to drop: exact: equal ones; near: also those that differ in spaces, punctuation or case;"
     " keep: none",
     heading="Drop",
 )

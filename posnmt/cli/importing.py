@@ -57,7 +57,7 @@ def marian_hf(folder: Path, out: Path, languages: str | None) -> None:
 @click.option(
     "--subwords",
     metavar="FILE|none",
-    help="the SentencePiece model of both sides; none: text is already split into tokens separated by blanks;"
+    help="the SentencePiece model of both sides; none: text is already split into tokens separated by spaces;"
     " needed, unless each side has its own",
 )
 @click.option(

@@ -1,6 +1,6 @@
 """The units that are counted in texts of any script: the words of BLEU, and words or characters for TER and lengths.
 
-A tokeniser that expects blanks takes text without blanks between words, such as Japanese, Chinese or Thai, for one long
+A tokeniser that expects spaces takes text without spaces between words, such as Japanese, Chinese or Thai, for one long
 word, and scores of such words rank systems by chance.
 """
 
@@ -68,7 +68,7 @@ def choose_units(
     Args:
         texts: the source, the references, then the outputs.
         metrics: that are measured.
-        unit: of lengths; default: words, or characters of text without blanks between words.
+        unit: of lengths; default: words, or characters of text without spaces between words.
         bleu_tokenizer: sacreBLEU's; default: that of `target_language`, or of the script of the first reference.
         target_language: its code, such as `ja`.
         fewer: number of lines that lack some of the references.
@@ -126,8 +126,8 @@ def _several(texts: Sequence[Text], fewer: int) -> Iterator[str]:
 def _described(side: Writing) -> str:
     """How a text is written, in words."""
     if side.language is None:
-        return "with blanks between words"
-    return f"in {side.language.capitalize()}, {'segmented' if side.spaced else 'without blanks between words'}"
+        return "with spaces between words"
+    return f"in {side.language.capitalize()}, {'segmented' if side.spaced else 'without spaces between words'}"
 
 
 def _korean_tokenizer() -> str:
@@ -137,7 +137,7 @@ def _korean_tokenizer() -> str:
     raise UserError(
         "the packages of Korean's tokeniser ko-mecab are not installed",
         "--target-language",
-        "pip install 'posnmt[ko]', or choose --bleu-tokenizer 13a (words between blanks) or char",
+        "pip install 'posnmt[ko]', or choose --bleu-tokenizer 13a (words between spaces) or char",
     )
 
 
@@ -151,19 +151,19 @@ def _odd_language(target: Writing, code: str | None, language: Writing) -> Itera
 def _odd_measures(
     source: Writing, target: Writing, metrics: Sequence[Metric], unit: str | None, tokenizer: str
 ) -> Iterator[str]:
-    """Warnings about measures that need blanks between words, of text without them."""
-    blanks = "which has no blanks between words"
+    """Warnings about measures that need spaces between words, of text without them."""
+    spaces = "which has no spaces between words"
     for role, side in (("source", source), ("reference", target)):
         if side.counts_characters and unit in ("words", "tokens"):
-            yield f"{role}: lengths in {unit} mean nothing in this text, {blanks}; choose --unit characters."
+            yield f"{role}: lengths in {unit} mean nothing in this text, {spaces}; choose --unit characters."
     if not target.counts_characters:
         return
     if tokenizer in BLANKS_ONLY:
         yield (
-            f"BLEU with the tokeniser {tokenizer} means nothing in this text, {blanks}, and may rank systems the wrong "
+            f"BLEU with the tokeniser {tokenizer} means nothing in this text, {spaces}, and may rank systems the wrong "
             f"way round; choose --bleu-tokenizer {' or '.join(dict.fromkeys([target.bleu_tokenizer, 'char']))}."
         )
-    yield from (each.needs_blanks.format(f"in this text, {blanks}") for each in metrics if each.needs_blanks)
+    yield from (each.needs_blanks.format(f"in this text, {spaces}") for each in metrics if each.needs_blanks)
 
 
 def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, int, str]]:
