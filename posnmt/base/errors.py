@@ -41,7 +41,7 @@ class UserError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """Every fault, one line each."""
+        """Return the fault as a list of one line; `UserErrors` returns one line a fault."""
         return [self.line()]
 
 
@@ -58,7 +58,7 @@ class UserErrors(UserError):
 
     @property
     def lines(self) -> list[str]:
-        """Every fault, one line each."""
+        """Return a line for each fault, in the order of the faults."""
         return [fault.line() for fault in self.faults]
 
 

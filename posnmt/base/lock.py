@@ -85,7 +85,7 @@ class _RecordLock:
 
     @staticmethod
     def _locked(path: Path) -> TextIO:
-        """The file, open and locked."""
+        """Open and lock the file; wait up to `LOCK_TIMEOUT` seconds for another process, then raise a UserError."""
         until = time.monotonic() + LOCK_TIMEOUT
         while True:
             file = path.open("a", encoding="utf-8")

@@ -65,7 +65,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file."""
+    """Write a file, or replace it in one step: no reader finds a part of the content."""
     with replacing(path) as draft:
         draft.write_bytes(content)
 
@@ -81,7 +81,7 @@ def as_json(tree: Any) -> bytes:
 
 
 def write_json(path: Path, tree: Any) -> None:
-    """Replace a JSON file."""
+    """Write a tree as indented JSON in UTF-8, in one step like `write_bytes`."""
     write_bytes(path, as_json(tree))
 
 

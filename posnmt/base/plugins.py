@@ -60,7 +60,7 @@ class Origin:
 
     @property
     def package(self) -> str:
-        """The top-level module."""
+        """Return the top-level module of the target: `mine` for `mine.schemes:Gaussian`."""
         return self.target.partition(":")[0].partition(".")[0]
 
     @property

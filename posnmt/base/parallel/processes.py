@@ -80,7 +80,6 @@ class _Processes:
             self._idle.put(worker)
 
     def close(self) -> None:
-        """Kill the processes."""
         for worker in self._workers:
             worker.end()
         self._threads.shutdown(cancel_futures=True)
@@ -122,7 +121,6 @@ class _Worker:
         return result
 
     def end(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.wait()
 

@@ -61,6 +61,6 @@ class Workers:
         return list(self._pool.map(alike, items))
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads: drop items that have not begun, and wait for those that have."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
