@@ -28,7 +28,7 @@ class Width(click.ParamType):
     name = "width"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The width in inches."""
+        """Convert a number with its unit to inches; fail below `NARROWEST` and above `WIDEST`."""
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(in|cm|mm|pt)", value, re.ASCII)
@@ -43,12 +43,12 @@ class Width(click.ParamType):
 
 
 class Formats(click.ParamType):
-    """Formats of files, with commas."""
+    """Read a list of file formats, separated by commas."""
 
     name = "formats"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The formats."""
+        """Split a value at its commas and drop duplicates; fail on a format that is not in `FORMATS`."""
         formats = value if isinstance(value, tuple) else tuple(dict.fromkeys(value.split(",")))
         for each in formats:
             if each not in FORMATS:

@@ -210,7 +210,7 @@ class Group(Command, click.Group):
         super().format_options(ctx, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command by its name."""
+        """Return a command by its name, and import its module the first time; None if there is none."""
         if cmd_name in self.lazy and self.commands[cmd_name] is None:
             self.commands[cmd_name] = resolve_name(self.lazy[cmd_name])
         return super().get_command(ctx, cmd_name)

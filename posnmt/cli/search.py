@@ -34,7 +34,7 @@ class SearchCommand(Command):
 
     @property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
-        """The parameters, in their order."""
+        """Return the parameters in the order of the help; options of search are built on first use."""
         if not self._made:
             place = [each.name for each in self._params].index(self._before)
             self._params[place:place] = search_options(self._mark)
