@@ -27,7 +27,7 @@ class Bleu(Metric):
     """BLEU of words by one of sacreBLEU's tokenisers, with its other settings at their defaults."""
 
     def count(self, texts: Texts, counting: Counting) -> list[np.ndarray]:
-        """sacreBLEU's statistics."""
+        """Count n-grams and matches as sacreBLEU does, with its tokeniser: `[N, K]` for each system."""
         return [bleu_statistics(shared) for shared in texts.matches(bleu_words(counting.bleu_tokenizer))]
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
@@ -35,7 +35,7 @@ class Bleu(Metric):
         return _bleu(sums, smooth=True, effective_order=sentences)
 
     def signature(self, counting: Counting) -> str:
-        """sacreBLEU's."""
+        """Return the signature that sacreBLEU itself writes for these settings."""
         return str(_sacrebleu(counting.bleu_tokenizer, for_sacrebleu(counting)).get_signature())
 
 
@@ -43,7 +43,7 @@ class MultiBleu(Metric):
     """multi-bleu.perl: words are separated by ASCII blanks, case matters, and there is no smoothing."""
 
     def count(self, texts: Texts, counting: Counting) -> list[np.ndarray]:
-        """The statistics of BLEU."""
+        """Count like `Bleu.count`, with words between ASCII spaces: `[N, K]` for each system."""
         return [bleu_statistics(shared) for shared in texts.matches(_ascii_words)]
 
     def score(self, sums: np.ndarray, sentences: bool = False) -> np.ndarray:
@@ -51,7 +51,7 @@ class MultiBleu(Metric):
         return _bleu(sums, smooth=sentences, effective_order=sentences)
 
     def signature(self, counting: Counting) -> str:
-        """One like sacreBLEU's."""
+        """Return the settings in sacreBLEU's form, with the version of posnmt."""
         return (
             f"nrefs:{shown_references(counting)}|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl"
             f"|version:posnmt-{__version__}"

@@ -37,7 +37,7 @@ class Chrf(Metric):
     word_order: int = 0
 
     def counter(self, references: References, counting: Counting) -> Callable[[list[str]], np.ndarray]:
-        """Counts n-grams."""
+        """Return a function from N outputs to counts of n-grams `[N, K]`, against the reference that scores best."""
         import numpy as np
 
         texts = padded(references)
@@ -68,7 +68,7 @@ class Chrf(Metric):
         return 100 * score
 
     def signature(self, counting: Counting) -> str:
-        """sacreBLEU's."""
+        """Return the signature that sacreBLEU itself writes for these settings."""
         return str(self._sacrebleu(references=for_sacrebleu(counting)).get_signature())
 
     def _against(self, outputs: list[str], references: list[str]) -> np.ndarray:

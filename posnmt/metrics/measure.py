@@ -32,7 +32,7 @@ class Measure:
 
     @property
     def better(self) -> str:
-        """The text beside the title."""
+        """Return the text beside the title: `about`, or else whether higher or lower values are better."""
         return self.about or {True: "higher is better", False: "lower is better", None: ""}[self.higher]
 
     def show(self, value: float | None) -> str:

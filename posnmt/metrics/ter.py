@@ -101,7 +101,7 @@ class Candidates:
     targets: Integers
 
     def take(self, chosen: Integers | Booleans) -> Candidates:
-        """Some of the candidates."""
+        """Select candidates by a mask `[C]` or by their indices."""
         return Candidates(self.pairs[chosen], self.starts[chosen], self.lengths[chosen], self.targets[chosen])
 
     def moves(self, pairs: Pairs) -> Moves:

@@ -62,7 +62,7 @@ class Moves:
     ends: Integers
 
     def take(self, chosen: Integers) -> Moves:
-        """Some of the moves."""
+        """Select shifts by their indices, in the order of the indices."""
         return Moves(self.pairs[chosen], self.begins[chosen], self.middles[chosen], self.ends[chosen])
 
 
@@ -149,7 +149,7 @@ class Tables:
         return values + np.bitwise_count(plus & bits) - np.bitwise_count(minus & bits)
 
     def align(self) -> Alignment:
-        """The alignment of each pair."""
+        """Trace the cheapest path through the table of each pair, from its last cell to its first."""
         pairs = self.pairs
         came, free = np.zeros(len(pairs.output), np.int64), np.zeros(len(pairs.output), bool)
         columns = pairs.widths.copy()

@@ -68,7 +68,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its Python."""
+        """Return the path of the environment's Python, which need not exist yet."""
         return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
     def fault(self) -> str | None:
@@ -125,7 +125,7 @@ class Environment:
             raise UserError(f"the packages are for Python {' and '.join(pythons)}; this is {version}", python, todo)
 
     def _install(self, wheels: Path | None, display: Display) -> None:
-        """Install the packages."""
+        """Install the packages with pip, from a folder of wheels if one is given; raise a UserError if pip fails."""
         where = [] if wheels is None else ["--no-index", "--find-links", str(wheels)]
         options = ["--disable-pip-version-check", "--no-input", "--only-binary", ":all:", "--retries", "1", *where]
         total, seen, errors = len(list(requirements(self.packages))), 0, ["pip ended early"]

@@ -119,7 +119,6 @@ def _cache() -> Iterator[sqlite3.Connection]:
 
 
 def _known(cache: sqlite3.Connection, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Score]]:
-    """The scores in the cache."""
     for key in keys:
         row = cache.execute("SELECT score, cut FROM scores WHERE key = ?", (key,)).fetchone()
         if row is not None:
