@@ -54,7 +54,7 @@ class Sinusoidal(Scheme):
     """
 
     class Settings(AbsoluteOptions):
-        """Options of `sinusoidal`."""
+        """Take the option of every absolute scheme; `sinusoidal` adds none."""
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ class MovedSinusoids(Sinusoidal):
         return [*super().refuses(stack, settings, others), *faults]
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
-        """[B,T] positions, drawn at random."""
+        """Draw positions [B,T] at random, one row a sentence: integers or real numbers. Subclasses override it."""
         raise NotImplementedError
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
@@ -45,7 +45,7 @@ class Shape(MovedSinusoids):
     """
 
     class Settings(Options):
-        """Options of `shape`."""
+        """Set how far `shape` moves the positions of a training sentence."""
 
         shift: int = option(500, ge=1, help="K: the largest shift")
 
@@ -54,7 +54,7 @@ class Shape(MovedSinusoids):
         self.shift = settings.shift
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
-        """[B,T]."""
+        """Draw one shift for each sentence; return the shifted positions [B,T], integers."""
         shifts = torch.empty(rows, 1, dtype=torch.int64, device=span.device)
         return span.queries + shifts.random_(0, self.shift + 1, generator=generator())
 
@@ -68,7 +68,7 @@ class Cape(MovedSinusoids):
     """
 
     class Settings(Options):
-        """Options of `cape`."""
+        """Set how far `cape` shifts and stretches the positions of a training sentence."""
 
         global_shift: float = option(5.0, ge=0, help="largest shift of a sentence, in words")
         local_shift: float = option(0.5, ge=0, help="largest shift of each word, in words")
@@ -79,7 +79,7 @@ class Cape(MovedSinusoids):
         self.settings = settings
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
-        """[B,T]."""
+        """Draw a shift and a stretch for each sentence and a shift for each word; return positions [B,T] in float64."""
         shift, local, scale = (
             _uniform(rows, width, span.device, torch.float64) * 2 - 1 for width in (1, span.length, 1)
         )
@@ -98,7 +98,7 @@ class Randomised(MovedSinusoids):
     """
 
     class Settings(Options):
-        """Options of `randomised`."""
+        """Set how many positions `randomised` draws from, and the gap between them at inference."""
 
         positions: int = option(2048, ge=2, help="L: positions to draw from, and the longest training sentence")
         step: int = option(8, ge=1, help="gap between two words at inference")

@@ -32,7 +32,7 @@ class DistanceBias(LayerPosition):
         raise NotImplementedError
 
     def by_offset(self, span: Span) -> Tensor:
-        """[H,W]."""
+        """Compute the bias [H,W] at each offset of `span.diagonals`."""
         return self.of_offsets(span.diagonals)
 
 
@@ -46,7 +46,7 @@ class OneSidedHeads(DirectionalHeads):
         self.bias = bias
 
     def by_offset(self, span: Span) -> Tensor:
-        """[H,W]."""
+        """Return the table [H,W] of the bias alone; the masks come from `allows`."""
         return self.bias.by_offset(span)
 
 
@@ -130,7 +130,7 @@ class LinearBias(DistanceBias):
         self.register_buffer("slopes", values, persistent=False)
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
-        """[H,W]."""
+        """Multiply the unsigned offsets [W] by minus the slope of each head: [H,W]."""
         return -self.slopes[:, None] * offsets.abs()
 
 
@@ -138,10 +138,10 @@ class Alibi(BareDistance):
     """`e_ij = q_i k_j - m_h |i - j|`, m_h a fixed slope of each head (Press et al. 2022, section 3); no parameters."""
 
     class Settings(EncoderForm):
-        """Options of `alibi`."""
+        """Take the option of every bias on the unsigned distance; `alibi` adds none."""
 
     def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
-        """Linear in the distance."""
+        """Build the bias that is linear in the distance, with fixed slopes."""
         return LinearBias(heads, groups)
 
 
@@ -164,7 +164,7 @@ class KernelBias(DistanceBias):
         self.r2_trained = nn.Parameter(second.expm1().log() if form == "log" else second.logit())
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
-        """[H,W]."""
+        """Compute minus the kernel of the unsigned offsets [W]: [H,W], 0 or less."""
         distances = offsets.abs().to(self.r1_trained.dtype)
         r1 = functional.softplus(self.r1_trained)[:, None]
         if self.form == "log":
@@ -179,7 +179,7 @@ class Kerple(BareDistance):
     """
 
     class Settings(EncoderForm):
-        """Options of `kerple`."""
+        """Choose the kernel of `kerple`: a logarithm of the distance, or a power."""
 
         form: Literal["log", "power"] = option("log", help="log: -r1 log(1 + r2 |i-j|); power: -r1 |i-j|^r2")
 
@@ -204,7 +204,7 @@ class SinusoidBias(DistanceBias):
         self.register_buffer("divisors", divisors.repeat(groups), persistent=False)
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
-        """[H,W]."""
+        """Sum the cosines at the offsets [W], subtract the sum at 0, and divide by the number of each head: [H,W]."""
         products = sinusoids(offsets, self.width)[:, 1::2].sum(-1)
         return (products - self.width / 2) / self.divisors[:, None]
 
@@ -216,12 +216,12 @@ class Sandwich(BareDistance):
     """
 
     class Settings(EncoderForm):
-        """Options of `sandwich`."""
+        """Set the width of the sinusoids whose inner products are the bias of `sandwich`."""
 
         width: int = option(128, ge=2, multiple_of=2, help="width of the sinusoids, an even number")
 
     def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
-        """Inner products of sinusoids."""
+        """Build the bias from inner products of sinusoids, which has no parameters."""
         return SinusoidBias(heads, groups, settings.width)
 
 
@@ -270,7 +270,7 @@ class T5Bias(Scheme):
     not_cross = None
 
     class Settings(Options):
-        """Options of `t5-bias`."""
+        """Set how many buckets `t5-bias` has, and where the last of a direction begins."""
 
         buckets: int = option(32, ge=2, help="buckets of offsets; in an encoder half for each direction")
         distance: int = option(128, ge=2, help="offsets from here on share one bucket a direction")

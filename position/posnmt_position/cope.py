@@ -59,7 +59,7 @@ class Cope(LayeredScheme):
     not_cross = "counts the words between a query and a key, which are in one sentence"
 
     class Settings(Options):
-        """Options of `cope`."""
+        """Set how many positions of `cope` have a vector."""
 
         positions: int = option(64, ge=2, help="vectors of each direction, for positions 0 to positions - 1")
 

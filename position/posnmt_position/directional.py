@@ -20,7 +20,7 @@ class DirectionalHeads(LayerPosition):
         self.heads = heads
 
     def allows(self, span: Span) -> Tensor:
-        """[H,W] bool."""
+        """Let the first half of the heads see the keys j <= i, and the second half j >= i: [H,W] bool."""
         forward = torch.arange(self.heads, device=span.device) < self.heads // 2
         return torch.where(forward[:, None], span.diagonals <= 0, span.diagonals >= 0)
 

@@ -24,7 +24,7 @@ class Dropout(nn.Module):
         self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any shape."""
+        """Apply dropout to a tensor of any shape in training; return the tensor itself at inference."""
         return dropout(x, self.probability) if self.training else x
 
 

@@ -108,7 +108,7 @@ class Fire(Scheme):
     not_cross = None
 
     class Settings(Options):
-        """Options of `fire`."""
+        """Set the network of `fire`, its threshold, and whether the layers share one network."""
 
         width: int = option(32, ge=1, help="hidden units of the network")
         threshold: float = option(512.0, gt=0, help="initial L, trained: normaliser of the distances up to L")
@@ -122,7 +122,7 @@ class Fire(Scheme):
         )
 
     def layer(self, index: int) -> LayerPosition:
-        """The bias of one layer."""
+        """Return the bias of a layer; with `shared` all layers have the same one."""
         view = self.networks[index % len(self.networks)]
         assert isinstance(view, LayerPosition)
         return view

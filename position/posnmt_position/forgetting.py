@@ -30,12 +30,12 @@ class ForgetGate(LayerPosition):
         nn.init.zeros_(self.gate.bias)
 
     def keep(self, x: Tensor, span: Span) -> Tensor:
-        """[B,H,T,1] log f."""
+        """Compute log f_l of each token, [B,H,T,1], in float32 or wider."""
         opened = self.gate(x).transpose(1, 2).unsqueeze(-1)
         return functional.logsigmoid(opened.to(torch.promote_types(opened.dtype, torch.float32)))
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """[B,H,Tq,Tk] D."""
+        """Sum log f_l over the tokens between query and key: [B,H,Tq,Tk], 0 or less."""
         sums = span.kept[self].cumsum(2)  # up to each token, itself included
         of_queries = sums[:, :, span.start : span.start + span.length]
         return -(of_queries - sums.mT).abs().to(q.dtype)
@@ -50,7 +50,7 @@ class Fox(LayeredScheme):
     not_cross = "forgets the words between a query and a key, which are in one sentence"
 
     class Settings(Options):
-        """Options of `fox`: none."""
+        """Take no options: all numbers of `fox` are trained."""
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ class Linear(nn.Linear):
     """`W x + b`; see `linear`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..,d] -> [..,d']."""
+        """Multiply x [..,d] by the matrix, and add the bias if there is one: [..,d']."""
         return linear(x, self.weight, self.bias)
 
 

@@ -219,7 +219,7 @@ class PlainTransformer(nn.Module):
         return self.advance(target, self.start(self.encode(source, lengths), lengths))
 
     def project(self, hidden: Tensor) -> Tensor:
-        """[..,d] -> logits [..,V]."""
+        """Map decoder states [..,d] to logits [..,V] of the vocabulary, without softmax."""
         logits: Tensor = self.output(hidden)
         return logits
 

@@ -87,7 +87,7 @@ class RelativeKeysAndValues(RelativeKeys):
         return weighted_sum(collect(weights, span.start, len(self.additions) // 2), self.additions)
 
     def distance_vectors(self) -> DistanceVectors:
-        """The vectors of both terms."""
+        """Return the vectors of the term on the keys and of the term on the values."""
         return DistanceVectors(self.keys, self.additions)
 
 
@@ -106,7 +106,7 @@ class Relative(LayeredScheme):
     not_cross = None
 
     class Settings(Options):
-        """Options of `relative`."""
+        """Set the clipping distance of `relative`, and what its vectors are and where they act."""
 
         distance: int = option(16, ge=1, help="clipping distance k: 2k+1 vectors")
         values: bool = option(True, help="vectors on the values as well as on the keys (R19: gamma^V)")

@@ -22,7 +22,7 @@ class AdditionalPositions(LayerPosition):
         self.positions = positions
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
-        """C [B,T,d] from H' [B,T,d]."""
+        """Add the position vectors to H' [B,T,d], and normalise the sum: C [B,T,d]."""
         return self.norm(after + self.positions.vectors(span, after))
 
 
@@ -62,7 +62,7 @@ class Additional(LayeredScheme):
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
-        """As the sinusoids."""
+        """Return why there are no sinusoids for the stack; every other scheme may be combined with this one."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
 
     def interpolate(self, factor: float) -> bool:

@@ -133,7 +133,6 @@ def _broadcasts(shape: tuple[int, ...], value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A returned value in words."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {[*value.shape]}"
     if isinstance(value, tuple):

@@ -28,7 +28,7 @@ class Rotation(LayerPosition):
         self.width, self.base, self.factor = width, base, 1.0
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """[B,H,T,D] each."""
+        """Rotate queries and keys [B,H,T,D] by their positions; layers that share the view share the turns."""
         if self not in span.shared:
             span.shared[self] = self.turned(span.queries, q.dtype)
         of_queries, of_keys = span.shared[self]
@@ -100,7 +100,7 @@ class PartlyInterpolatedRotation(Rotation):
         return super().turns(positions, places) * (0.1 * math.log(self.scale) + 1)
 
     def rates(self, places: Tensor) -> Tensor:
-        """[D/2]."""
+        """Return the angles [D/2] between two tokens, each divided by a number from 1 to s."""
         rates = super().rates(places)
         kept = ((self.trained * rates / (2 * math.pi) - SELDOM) / (OFTEN - SELDOM)).clamp(0, 1)
         return rates * (1 - (1 - kept) * (1 - 1 / self.scale))
@@ -181,7 +181,7 @@ class Rope(Scheme):
     view_class: type[Rotation] = Rotation
 
     class Settings(Options):
-        """Options of `rope` and `xpos`."""
+        """Set the base of the frequencies of `rope` and `xpos`."""
 
         base: float = option(10_000.0, gt=1, help="the slowest pair of features rotates once in 2 pi x base tokens")
 
@@ -258,7 +258,7 @@ class Xpos(Rope):
         return super().interpolate(factor)
 
     def yarn(self, factor: float, trained: int) -> bool:
-        """False: YaRN is for RoPE."""
+        """Return False and change nothing: YaRN is defined for RoPE alone."""
         return False
 
 

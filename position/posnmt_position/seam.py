@@ -50,7 +50,7 @@ class Stack:
 
     @property
     def d_head(self) -> int:
-        """Width of one head."""
+        """Return the width of one head: D = d / H."""
         return self.d_model // self.heads
 
 
@@ -104,7 +104,7 @@ class Span:
 
     @property
     def end(self) -> int:
-        """Tk, the number of keys."""
+        """Return the number of keys Tk: `width` if keys extend beyond the last query, else start + length."""
         return self.start + self.length if self.width is None else self.width
 
     @property
@@ -424,7 +424,7 @@ class LayeredScheme(Scheme):
     layers: nn.ModuleList
 
     def layer(self, index: int) -> LayerPosition:
-        """The view of one layer."""
+        """Return the view of a layer, counted among the layers that the scheme serves."""
         view = self.layers[index]
         assert isinstance(view, LayerPosition)
         return view

@@ -63,7 +63,7 @@ class Plain:
     stack: Stack
 
     def scheme(self) -> Scheme:
-        """The scheme."""
+        """Build the scheme for the stack, with the options."""
         built: Scheme = self.kind(self.stack, self.kind.Settings(**self.options))  # type: ignore[call-arg]
         return built
 
@@ -207,7 +207,7 @@ def causality(subject: Subject) -> None:
 
 
 def gradients(subject: Subject) -> None:
-    """Gradients reach every parameter."""
+    """Check that a gradient reaches every parameter; an AssertionError names those that none reaches."""
     model = subject.build().train()
     hidden = model(tokens(3, 20), torch.tensor([20, 18, 5]), tokens(3, 21, seed=1))
     model.project(hidden).square().sum().backward()

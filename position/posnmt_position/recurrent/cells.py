@@ -97,7 +97,6 @@ def _fold(state: Carry) -> Carry:
 
 
 def _unfold(carry: Carry) -> Carry:
-    """The inverse of `_fold`."""
     if carry is None:
         return None
     return tuple(part[None] for part in carry) if isinstance(carry, tuple) else carry[None]

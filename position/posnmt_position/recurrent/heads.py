@@ -33,7 +33,7 @@ class OwnSlice(LayerPosition):
         self.register_buffer("own", own, persistent=False)
 
     def reads(self) -> Tensor:
-        """[H,d] bool, block-diagonal."""
+        """Return the block-diagonal mask [H,d], bool: each head reads its own D features."""
         return self.own
 
 
@@ -66,7 +66,7 @@ class RecurrentHeads(Scheme):
     """
 
     class Settings(Options):
-        """Options of `recurrent-heads`."""
+        """Choose the layout, the width and the recurrent network of `recurrent-heads`."""
 
         layout: Literal["rpe", "mpr"] = option("mpr", help="rpe: entire heads are recurrent; mpr: a part of each head")
         width: int | None = option(

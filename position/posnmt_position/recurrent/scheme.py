@@ -32,7 +32,7 @@ class Recurrent(Scheme):
     """
 
     class Settings(Options):
-        """Options of `recurrent`."""
+        """Choose the recurrent network of `recurrent`, its width and its dropout."""
 
         cell: Cell = option("gru", help="gru, lstm, elman or sru")
         bidirectional: bool = option(False, help="both directions; in an encoder only")
