@@ -86,7 +86,7 @@ def _rows(losses: CharacterLosses) -> Iterator[list[Any]]:
 
 
 def _by_character(losses: Losses, pieces: Sequence[str], characters: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-    """[M,C] in nats."""
+    """Losses [M,C] in nats of all characters, sentence after sentence."""
     ends = np.cumsum(np.bincount(losses.sentence, minlength=len(characters)))
     rows = [np.zeros((len(losses.models), 0))]
     for begin, end, count in zip([0, *ends[:-1]], ends, characters, strict=True):

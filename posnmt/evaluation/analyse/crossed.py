@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def error(self) -> float:
-        """The standard error."""
+        """Return the standard error: the square root of the variance."""
         return math.sqrt(self.variance)
 
     @property

@@ -59,7 +59,7 @@ class Units:
 
     @property
     def support(self) -> Support:
-        """The support of all units."""
+        """Return how many sentences and documents all units together rest on."""
         return Support.of(self.sentences, self.documents)
 
 

@@ -251,7 +251,7 @@ class _Estimated:
         return cls(differences, errors[:, :-1], mean, errors[:, -1], apart.max(axis=(1, 2)))
 
     def figures(self, parts: Sequence[Part], metric: Metric, critical: float, largest: np.ndarray) -> list[Figure]:
-        """The figures of all parts."""
+        """The figure of each part: its mean, its simultaneous band, its sign if that is sure, and its p."""
         figures = []
         for row, part in enumerate(parts):
             signs = np.sign(metric.ahead(self.differences[row]))

@@ -103,7 +103,7 @@ class LengthEffects:
 
     @property
     def rows(self) -> list[Measured]:
-        """Every figure once."""
+        """Return every figure once, from the overall loss to the end symbol; these are the rows of the CSV."""
         return [
             *self.overall, *self.zones, *self.by_source, *self.positions, *self.source_lengths, *self.distances,
             *self.designs.values(), *self.same_positions, *self.ends, *self.shifted_ends,

@@ -62,18 +62,18 @@ class EncodedTest:
     def of(
         cls, text: TextPipeline, sources: Sequence[str], targets: Sequence[str], documents: NDArray[np.int64]
     ) -> EncodedTest:
-        """Lines of text, encoded."""
+        """Encode aligned lines as subwords, and count the characters of the references in NFC."""
         characters = np.array([len(unicodedata.normalize("NFC", line)) for line in targets], dtype=np.int64)
         return cls(text.source.encode(list(sources)), text.target.encode(list(targets)), characters, documents)
 
     @cached_property
     def source_lengths(self) -> NDArray[np.int64]:
-        """[N]."""
+        """Return the number of subwords of each source sentence: int64 [N]."""
         return np.array([len(each) for each in self.sources], dtype=np.int64)
 
     @cached_property
     def target_lengths(self) -> NDArray[np.int64]:
-        """[N]."""
+        """Return the number of subwords of each reference: int64 [N]."""
         return np.array([len(each) for each in self.targets], dtype=np.int64)
 
 
@@ -93,7 +93,7 @@ class Design:
 
     @classmethod
     def plain(cls, test: EncodedTest) -> Design:
-        """Every sentence alone."""
+        """Build the design in which the model reads each sentence alone."""
         return cls(np.arange(len(test.sources)))
 
     def shifted(self, by: int) -> dict[str, Design]:
@@ -130,7 +130,7 @@ class Expected:
 
     @property
     def defined(self) -> NDArray[np.bool_]:
-        """bool [n]."""
+        """Say of each scored sentence whether it has predictions: bool [n]."""
         return np.array([each is not None for each in self.forced], dtype=np.bool_)
 
 
@@ -260,10 +260,8 @@ def _undefined(length: int) -> Forced:
 
 
 def _joined(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Rows, one after the other."""
     return np.concatenate([np.zeros(0), *rows])
 
 
 def _mean(values: NDArray[np.float64]) -> float:
-    """The mean; NaN of nothing."""
     return float(values.mean()) if len(values) else float("nan")

@@ -82,7 +82,7 @@ class Watch:
         self._wanted, self._passed = set(self._sources), set[bytes]()
 
     def passing(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines themselves."""
+        """Yield the lines unchanged, and remember which test sentences are among them."""
         for line in lines:
             if (digest := _digest(line)) in self._wanted:
                 self._passed.add(digest)
@@ -90,7 +90,7 @@ class Watch:
 
     @property
     def seen(self) -> Seen:
-        """What was found."""
+        """Return how many test sentences were among the lines that have passed."""
         return Seen(len(self._sources), sum(each in self._passed for each in self._sources), None, self._place)
 
 

@@ -26,7 +26,7 @@ def warnings(texts: Sequence[Text]) -> list[str]:
 
 
 def _warnings(texts: Sequence[Text]) -> Iterator[tuple[str, int, str]]:
-    """Warnings for `once`."""
+    """Warnings for `once`: the role of a file, the number of lines concerned (0: all), and the end of the sentence."""
     source, reference, *_ = texts
     sound: list[Text] = []
     for text in texts[1:]:

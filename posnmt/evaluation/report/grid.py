@@ -136,12 +136,12 @@ class Sheet:
 
     @property
     def cells(self) -> Iterator[Cell]:
-        """All cells of all grids."""
+        """Yield the cells of all grids, row by row."""
         return (cell for grid in self.grids for row in grid.rows for cell in row.cells)
 
     @property
     def notes(self) -> dict[str, str]:
-        """Footnote -> its letter."""
+        """Return footnote -> its letter, in the order in which the cells use them."""
         texts = dict.fromkeys(cell.note for cell in self.cells if cell.note)
         return {text: _letter(number) for number, text in enumerate(texts)}
 
@@ -236,7 +236,7 @@ def to_csv(grids: Sequence[Grid]) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV."""
+    """Write rows as CSV, each ended by a line feed; quote what needs it."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

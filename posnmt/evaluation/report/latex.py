@@ -43,7 +43,7 @@ def escape(text: str) -> str:
 
 
 def _letter(letter: str) -> str:
-    """One letter as LaTeX."""
+    """A letter in LaTeX: itself, escaped, an accent on a letter, or a macro with its code point."""
     if letter in _SPECIAL:
         return _SPECIAL[letter]
     if " " <= letter <= "~":
@@ -75,7 +75,7 @@ class Block:
 
     @property
     def columns(self) -> int:
-        """The number of columns."""
+        """Return the number of columns, which the cells of the first heading row span."""
         return sum(cell.span for cell in self.heading[0])
 
     @property
@@ -92,7 +92,7 @@ class Block:
         return sum(widths) + GAP * (self.columns - 1)
 
     def lines(self) -> list[str]:
-        """The lines of the tabular."""
+        """Return the lines of the `tabular` environment, with the rules of booktabs."""
         first = r"p{0.4\linewidth}" if self.wrapped else "l"
         return [
             rf"\begin{{tabular}}{{@{{}}{first}{self.align * (self.columns - 1)}@{{}}}}",
@@ -125,7 +125,6 @@ def _width(text: str) -> float:
 
 
 def _spanning(cell: Cell) -> str:
-    """A cell of the heading."""
     return cell.text if cell.span == 1 else rf"\multicolumn{{{cell.span}}}{{c}}{{{cell.text}}}"
 
 

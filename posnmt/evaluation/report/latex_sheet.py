@@ -99,7 +99,6 @@ def _own(cell: Cell, grid: Grid, sheet: Sheet) -> str:
 
 
 def _small(text: str) -> str:
-    """A text in small type."""
     return rf"{{\scriptsize {_text(text)}}}" if text else ""
 
 
@@ -142,7 +141,6 @@ def _cut(grid: Grid, most: int) -> Iterator[Grid]:
 
 
 def _columns(grid: Grid, start: int, end: int) -> Grid:
-    """Some columns of a grid."""
     return replace(
         grid, heads=grid.heads[start:end], rows=[replace(row, cells=row.cells[start:end]) for row in grid.rows]
     )

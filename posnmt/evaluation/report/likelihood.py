@@ -40,7 +40,7 @@ class Curves(Protocol):
 
     @property
     def systems(self) -> Sequence[str]:
-        """Names, the baseline first."""
+        """Return the names of the systems, the baseline first."""
 
     @property
     def overall(self) -> Sequence[Measured]:
@@ -48,11 +48,11 @@ class Curves(Protocol):
 
     @property
     def positions(self) -> Sequence[Measured]:
-        """By target position."""
+        """Return the losses by target position, an item a bin."""
 
     @property
     def source_lengths(self) -> Sequence[Measured]:
-        """By source length."""
+        """Return the losses by source length, an item a bin."""
 
     @property
     def distances(self) -> Sequence[Measured]:
@@ -103,7 +103,7 @@ def _chart(
     panels: Sequence[Panel],
     kind: Literal["lines", "whiskers"] = "lines",
 ) -> Chart:
-    """A chart over bins."""
+    """A chart over bins that marks the bins within training, and shows undecided figures pale."""
     label = f"{axis} (subwords before it)" if axis == "target position" else f"{axis}, in subwords"
     marks = [row.training for row in rows] if axis != "distance beyond training" else None  # all are beyond
     pale = [place for place, row in enumerate(rows) if row.support.status != "decided"]
@@ -138,7 +138,7 @@ CSV_HEAD = (
 
 
 def likelihood_sheets(effects: LengthEffects) -> list[Sheet]:
-    """The tables that have rows."""
+    """Build the tables of the figures, without tables that would be empty."""
     zones = [*effects.zones, *effects.by_source]
     ends = ("End symbol", "Mean over sentences")
     tables = [
@@ -221,7 +221,7 @@ def likelihood_csv(effects: LengthEffects) -> str:
 
 
 def _csv_rows(effects: LengthEffects, row: Measured) -> Iterator[list[Any]]:
-    """The rows of one figure."""
+    """A row of the CSV for each system: its loss, and its difference from the baseline."""
     support = row.support
     for system in effects.systems:
         level, difference = row.levels[system], row.differences.get(system)
@@ -258,7 +258,7 @@ class LikelihoodReport:
 
     @property
     def csv(self) -> str:
-        """Every figure in full precision."""
+        """Return every figure as CSV, in full precision; see `likelihood_csv`."""
         return likelihood_csv(self.effects)
 
     def named(self, prefix: str) -> LikelihoodReport:

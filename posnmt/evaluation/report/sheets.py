@@ -83,7 +83,6 @@ def each_seed(results: dict[str, Any]) -> Sheet:
 
 
 def _heads(results: dict[str, Any]) -> list[Head]:
-    """A column for each measure."""
     return [Head(presentations(results)[name].title) for name in measures_of(results)]
 
 

@@ -183,7 +183,7 @@ def _stack(
 
 
 def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:
-    """Recorded attention as arrays."""
+    """Recorded attention as arrays with all layers; None for what no layer has."""
     return AttentionMap(
         queries,
         keys,

@@ -45,7 +45,7 @@ class Shown:
     share_from: str = ""
 
     def stack(self, side: Side) -> StackPositions:
-        """One of its stacks."""
+        """Return the effect of the position parts in the encoder or in the decoder."""
         return self.positions.encoder if side == "encoder" else self.positions.decoder
 
 
@@ -69,7 +69,7 @@ class Section:
 
     @property
     def charts(self) -> list[Chart]:
-        """All of its charts."""
+        """Return the charts of all groups, in the order of the page."""
         return [chart for group in self.groups for chart in group.charts]
 
 

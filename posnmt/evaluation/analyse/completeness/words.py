@@ -103,7 +103,7 @@ class Line:
 
     @property
     def parts(self) -> list[slice]:
-        """The words of each sentence."""
+        """Return a slice of the words, `forms` and `starts`, for each sentence."""
         return [slice(*ends) for ends in pairwise([0, *self.ends])]
 
 
