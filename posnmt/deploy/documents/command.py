@@ -127,7 +127,7 @@ class _Report:
                 self._places.setdefault(sign, []).append(line)
 
     def warnings(self) -> list[str]:
-        """What the user should know."""
+        """What was not translated and which translations look wrong: a line for each."""
         left = [
             f"not translated: {UserError(fault.what, request.where, fault.todo).line()}"
             for request, fault in self._refused

@@ -11,16 +11,16 @@ from posnmt.deploy.documents.segment import Kept, Segment, Sentence, divide, has
 
 
 class Translated(Protocol):
-    """The translation of a sentence; `passed` says that it is the sentence itself, which needs none."""
+    """What `Division` reads of the translation of a sentence."""
 
     @property
     def text(self) -> str:
-        """The translation."""
+        """Return the text of the translation."""
         ...
 
     @property
     def passed(self) -> bool:
-        """See above."""
+        """Say whether the translation is the sentence itself, which needs none."""
         ...
 
 

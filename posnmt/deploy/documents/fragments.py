@@ -157,7 +157,6 @@ class _Reader:
         self.document.parts.append(raw)
 
     def finish(self) -> None:
-        """Finish the segment."""
         if any(isinstance(each, str) and has_letters(each) for each in self.pieces):
             self.document.parts.append(RawSegment(self.raw, Segment(1, self.pieces)))
         else:

@@ -46,7 +46,7 @@ class JsonDocument:
 
     @property
     def segments(self) -> list[Segment]:
-        """See `Document`."""
+        """Return the segments of all translated values, in the order of the file."""
         return [part for _, _, parts in self._values for part in parts if isinstance(part, Segment)]
 
     def content(self) -> bytes:

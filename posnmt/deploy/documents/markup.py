@@ -216,7 +216,7 @@ class Tokens(HTMLParser):
         self.tokens.append(Token(self._starts[line - 1] + column, kind, name, attributes or {}))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]], kind: Kind = "start") -> None:
-        """A start tag."""
+        """Add a token for a start tag; of two attributes with one name, the first counts."""
         attributes = {name: value or "" for name, value in reversed(attrs)}  # of two with one name, the first counts
         self._add("empty" if tag in VOID else kind, tag, attributes)
         if tag in PLAIN and kind == "start":
@@ -234,11 +234,11 @@ class Tokens(HTMLParser):
         self.handle_starttag(tag, attrs, "empty")
 
     def handle_endtag(self, tag: str) -> None:
-        """An end tag."""
+        """Add a token for an end tag."""
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        """Text."""
+        """Add a token for characters between tags."""
         self._add("text")
 
     def handle_entityref(self, name: str) -> None:
@@ -250,19 +250,19 @@ class Tokens(HTMLParser):
         self._add("text")
 
     def handle_comment(self, data: str) -> None:
-        """A comment."""
+        """Add a token for a comment."""
         self._add("other")
 
     def handle_decl(self, decl: str) -> None:
-        """The document type."""
+        """Add a token for the document type."""
         self._add("other")
 
     def handle_pi(self, data: str) -> None:
-        """A processing instruction."""
+        """Add a token for a processing instruction."""
         self._add("other")
 
     def unknown_decl(self, data: str) -> None:
-        """Another declaration."""
+        """Add a token for a declaration that HTML does not know."""
         self._add("other")
 
 
@@ -348,7 +348,6 @@ class _Page:
             self._begin(token, raw)
 
     def close(self) -> None:
-        """Finish the page."""
         while self._open:
             self._pop()
         self._finish(self._regions[-1])

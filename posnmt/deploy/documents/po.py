@@ -117,7 +117,7 @@ class PoDocument:
 
     @property
     def segments(self) -> list[Segment]:
-        """See `Document`."""
+        """Return the segments of all messages that are translated, in the order of the file."""
         return [segment for message in self._messages for segment in message.segments]
 
     def content(self) -> bytes:

@@ -33,7 +33,7 @@ class Document(Protocol):
 
     @property
     def segments(self) -> list[Segment]:
-        """See the attributes."""
+        """Return the texts that may be translated, in the order of the document."""
         ...
 
     def content(self) -> bytes:
@@ -124,7 +124,7 @@ class RawDocument:
 
     @property
     def segments(self) -> list[Segment]:
-        """See `Document`."""
+        """Return the segments among the parts, in their order."""
         return list(_segments(self.parts))
 
     def keep(self, line: int, text: str, reason: str) -> None:
@@ -133,7 +133,7 @@ class RawDocument:
             self.kept.append(Kept(line, text.strip(), reason))
 
     def content(self) -> bytes:
-        """See `Document`."""
+        """Join the parts, with translations in place of their segments, in the encoding of the file."""
         return "".join(map(self._written, self.parts)).encode(self.encoding, self.errors)
 
     def _written(self, part: Part) -> str:

@@ -29,7 +29,7 @@ class Layout:
 
     @classmethod
     def of_json(cls, tree: Mapping[str, Any]) -> Layout:
-        """The layout that `as_json` wrote."""
+        """Read the layout from values that `as_json` returned."""
         rules: dict[str, Any] = {
             name: frozenset(each) if isinstance(each, list) else each for name, each in tree["rules"].items()
         }

@@ -78,11 +78,11 @@ class TmxDocument:
 
     @property
     def segments(self) -> list[Segment]:
-        """See `Document`."""
+        """Return the segments of all units that are translated, in the order of the file."""
         return [segment for *_, segment in self._segments]
 
     def content(self) -> bytes:
-        """See `Document`."""
+        """Return the bytes of the file, with translations that are marked as made by a machine."""
         for unit, tuv, segment in self._segments:
             if segment.translated is not None:
                 element = self._place(unit, tuv)

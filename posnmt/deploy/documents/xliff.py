@@ -95,7 +95,7 @@ class XliffDocument:
 
     @property
     def segments(self) -> list[Segment]:
-        """See `Document`."""
+        """Return the segments of all units that are translated, in the order of the file."""
         return [each for unit in self._units for each in unit.segments.values() if each is not None]
 
     def content(self) -> bytes:

@@ -88,7 +88,7 @@ class CTranslate2Engine(Engine):
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
     ) -> list[float]:
-        """See `Engine.score`."""
+        """Return the natural log-probability of each target given its source; see `Engine.score`."""
         return [sum(row) for row in self._score_tokens(sources, targets, batch)]
 
     def _score_tokens(

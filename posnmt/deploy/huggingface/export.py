@@ -84,7 +84,7 @@ def search_settings(decode: Decode) -> GenerationConfig:
 
 
 class Loaded:
-    """A loaded export, for `posnmt.deploy.verify`."""
+    """Load an export with Transformers and compute with it, for `posnmt.deploy.verify`."""
 
     def __init__(self, folder: Path) -> None:
         self.model = PosnmtForConditionalGeneration.from_pretrained(folder)
@@ -92,7 +92,7 @@ class Loaded:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
-        """See `Scorer.score`."""
+        """Return the natural log-probability of each target; see `Scorer.score`."""
         target, _ = pad(targets, after=EOS)
         labels = target.masked_fill(target == PAD, -100)
         logits = self.model(**_inputs(sources), labels=labels).logits.log_softmax(-1)

@@ -113,7 +113,7 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         super().save_pretrained(save_directory, *arguments, **options)
 
     def get_encoder(self, *_: Any, **__: Any) -> Encoder:
-        """The encoder alone."""
+        """Return a module that encodes sources, which `generate` calls once before the search."""
         return Encoder(self.model)
 
     def get_input_embeddings(self) -> nn.Module:

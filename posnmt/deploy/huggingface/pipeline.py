@@ -20,7 +20,7 @@ class PosnmtTranslationPipeline(Pipeline):
         return {}, settings, {}
 
     def preprocess(self, text: str) -> Any:
-        """The tokens of a text."""
+        """Encode a text: tensors with one row."""
         return self.tokenizer([text], return_tensors="pt")
 
     def _forward(self, inputs: Any, **settings: Any) -> dict[str, Any]:
@@ -28,6 +28,6 @@ class PosnmtTranslationPipeline(Pipeline):
         return {"ids": ids.unflatten(0, (len(inputs["input_ids"]), -1))}  # [B,N,T]: N outputs of each text
 
     def postprocess(self, outputs: dict[str, Any]) -> list[dict[str, str]]:
-        """The texts of the outputs."""
+        """Decode the outputs of a text, without special symbols, as `translation_text`."""
         texts = self.tokenizer.batch_decode(outputs["ids"][0], skip_special_tokens=True)
         return [{"translation_text": text} for text in texts]

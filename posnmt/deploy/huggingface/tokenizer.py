@@ -144,7 +144,7 @@ class PosnmtTokenizer(PreTrainedTokenizer):
     def build_inputs_with_special_tokens(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
-        """The subwords and `</s>`."""
+        """Append `</s>` to subwords; a second list stands directly after the first."""
         return [*token_ids_0, *(token_ids_1 or []), EOS]
 
     def _switch_to_input_mode(self) -> None:

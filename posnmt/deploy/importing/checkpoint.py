@@ -116,7 +116,7 @@ class Checkpoint:
             raise UserError(what, self.path, "translate with the toolkit that trained it")
 
     def table(self, name: str, entries: int) -> Tensor:
-        """Word embeddings [V,d]."""
+        """Take word embeddings [V,d], with their features in posnmt's order."""
         return self.take(name, entries, self.width)[:, self.order]
 
     def reads(self, name: str, outputs: int) -> Linear:

@@ -67,12 +67,12 @@ class Settings(BaseModel):
 
     @property
     def target_size(self) -> int:
-        """Entries of the target vocabulary."""
+        """Return the number of entries of the target vocabulary: that of a shared one, or its own."""
         return self.vocab_size if self.share_encoder_decoder_embeddings else self.decoder_vocab_size or self.vocab_size
 
     @property
     def tie(self) -> str:
-        """`model.tie_embeddings`."""
+        """Return the value of posnmt's setting `model.tie_embeddings`."""
         if not self.tie_word_embeddings:
             return "none"
         return "all" if self.share_encoder_decoder_embeddings else "target"
@@ -230,7 +230,7 @@ def _tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
 
 
 def _weights(checkpoint: Checkpoint, settings: Settings, vocabularies: Sequence[Vocabulary]) -> dict[str, Tensor]:
-    """The weights, with posnmt's names."""
+    """The weights under posnmt's names; embeddings have the rows of posnmt's vocabularies."""
     source, target = _tables(checkpoint, settings)
     tables = [table[each.rows] for table, each in zip((source, target), vocabularies, strict=True)]
     size = settings.target_size

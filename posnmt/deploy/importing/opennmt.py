@@ -90,7 +90,7 @@ class Options(BaseModel):
 
     @property
     def tie(self) -> str:
-        """`model.tie_embeddings`."""
+        """Return the value of posnmt's setting `model.tie_embeddings`."""
         if not self.share_decoder_embeddings:
             return "none"
         return "all" if self.share_embeddings else "target"
@@ -209,7 +209,7 @@ def _tensors(tree: dict[str, Any], path: Path) -> tuple[Path, dict[str, Tensor]]
 
 
 def _weights(checkpoint: Checkpoint, options: Options, vocabularies: Sequence[Vocabulary]) -> dict[str, Tensor]:
-    """The weights by posnmt's names."""
+    """The weights under posnmt's names; embeddings have the rows of posnmt's vocabularies."""
     sizes = [len(vocabulary.rows) for vocabulary in vocabularies]
     table = "{}.embeddings.make_embedding.emb_luts.0.weight"
     tables = [

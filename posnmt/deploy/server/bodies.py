@@ -30,7 +30,7 @@ class Bodies:
         self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Read the body within the limits, pass the request on, and count the answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
         self.ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and then call `ready`."""
+        """Accept requests, and then call `ready`."""
         await super().startup(sockets)
         self.ready()
 
@@ -155,7 +155,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def address(listener: socket.socket) -> str:
-    """The URL of a socket."""
+    """Return the URL of a listening socket; an IPv6 address is in brackets."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

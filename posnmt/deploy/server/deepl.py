@@ -48,7 +48,7 @@ Names = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class Query(Body):
-    """Texts to translate."""
+    """A request to translate texts, with options of DeepL's interface."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -122,7 +122,7 @@ class Query(Body):
 
 
 class ErrorBody(BaseModel):
-    """An error."""
+    """The body of an error: `message` says what is wrong."""
 
     message: str
 
@@ -165,7 +165,7 @@ class Asked:
 
 
 def routes(service: Service) -> APIRouter:
-    """The route for texts."""
+    """Return a router with the route that translates texts, `/v2/translate`."""
     router = APIRouter(prefix="/v2", tags=["DeepL"])
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))

@@ -48,7 +48,7 @@ class HandleQuery(Body):
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes of this interface."""
+    """Return a router with the routes for documents, under `/v2/document`."""
     router, held = APIRouter(prefix="/v2/document", tags=["DeepL"]), service.held
 
     async def work(document: Document, source: Source, languages: tuple[str | None, str]) -> None:

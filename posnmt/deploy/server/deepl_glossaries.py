@@ -35,7 +35,7 @@ INDEXED = re.compile(r"dictionaries\[([0-9]{1,3})\]\.(\w+)")
 
 
 class DictionaryBody(Body):
-    """A dictionary of a glossary."""
+    """A dictionary of a glossary: two languages, and the entries as a table."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,7 +70,7 @@ class WithDictionaries(Body):
 
 
 class CreateQuery3(WithDictionaries):
-    """A new glossary."""
+    """A request for a new glossary, with a list of dictionaries."""
 
     name: str
     dictionaries: list[DictionaryBody]
@@ -84,14 +84,14 @@ class ChangeQuery(WithDictionaries):
 
 
 class PairQuery(Body):
-    """The languages of a dictionary."""
+    """The languages that identify a dictionary of a glossary."""
 
     source_lang: str
     target_lang: str
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes of both versions."""
+    """Return a router with the routes for glossaries, of versions 2 and 3."""
     router = APIRouter(tags=["DeepL"])
     _add_version_2(router, service)
     _add_version_3(router, service)
@@ -117,7 +117,7 @@ def _add_version_2(router: APIRouter, service: Service) -> None:
 
     @router.post("/v2/glossaries", status_code=201, responses=ERRORS, openapi_extra=body_of(CreateQuery))
     async def create(request: Request) -> dict[str, Any]:
-        """Make a glossary."""
+        """Create a glossary with one dictionary."""
         query = await read(request, CreateQuery)
         service.client(request)
         name, new = await asyncio.to_thread(_new, service, query.name, [query])
@@ -132,7 +132,7 @@ def _add_version_2(router: APIRouter, service: Service) -> None:
 
     @router.get("/v2/glossaries/{glossary_id}", responses=ERRORS)
     async def details(request: Request, glossary_id: str) -> dict[str, Any]:
-        """Describe a glossary."""
+        """Describe a glossary: its name, languages and number of entries."""
         service.client(request)
         return _of_version_2(glossaries.get(service.holder(request), glossary_id))
 
@@ -148,7 +148,7 @@ def _add_version_2(router: APIRouter, service: Service) -> None:
 
     @router.delete("/v2/glossaries/{glossary_id}", status_code=204, responses=ERRORS)
     async def delete(request: Request, glossary_id: str) -> None:
-        """Delete a glossary."""
+        """Delete a glossary with its entries."""
         service.client(request)
         await asyncio.to_thread(glossaries.delete, service.holder(request), glossary_id)
 
@@ -158,7 +158,7 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
 
     @router.post("/v3/glossaries", status_code=201, responses=ERRORS, openapi_extra=body_of(CreateQuery3))
     async def create(request: Request) -> dict[str, Any]:
-        """Make a glossary."""
+        """Create a glossary with one dictionary or several."""
         query = await read(request, CreateQuery3)
         service.client(request)
         name, new = await asyncio.to_thread(_new, service, query.name, query.dictionaries)
@@ -166,13 +166,13 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
 
     @router.get("/v3/glossaries", responses=ERRORS)
     async def listed(request: Request) -> dict[str, Any]:
-        """List the glossaries."""
+        """List the glossaries, with their dictionaries but without entries."""
         service.client(request)
         return {"glossaries": [_of_version_3(each) for each in glossaries.of(service.holder(request))]}
 
     @router.get("/v3/glossaries/{glossary_id}", responses=ERRORS)
     async def details(request: Request, glossary_id: str) -> dict[str, Any]:
-        """Describe a glossary."""
+        """Describe a glossary: its name, and its dictionaries without their entries."""
         service.client(request)
         return _of_version_3(glossaries.get(service.holder(request), glossary_id))
 
@@ -187,13 +187,13 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
 
     @router.delete("/v3/glossaries/{glossary_id}", status_code=204, responses=ERRORS)
     async def delete(request: Request, glossary_id: str) -> None:
-        """Delete a glossary."""
+        """Delete a glossary with all of its dictionaries."""
         service.client(request)
         await asyncio.to_thread(glossaries.delete, service.holder(request), glossary_id)
 
     @router.get("/v3/glossaries/{glossary_id}/entries", responses=ERRORS)
     async def entries(request: Request, glossary_id: str) -> dict[str, Any]:
-        """The entries of a dictionary."""
+        """Return the entries of a dictionary as a table with tabs."""
         query = await read(request, PairQuery)
         service.client(request)
         found = dictionary_of(glossaries.get(service.holder(request), glossary_id), _pair(query))
@@ -210,7 +210,7 @@ def _add_version_3(router: APIRouter, service: Service) -> None:
 
     @router.delete("/v3/glossaries/{glossary_id}/dictionaries", status_code=204, responses=ERRORS)
     async def delete_dictionary(request: Request, glossary_id: str) -> None:
-        """Delete a dictionary."""
+        """Delete the dictionary of a pair of languages."""
         query = await read(request, PairQuery)
         service.client(request)
         await asyncio.to_thread(glossaries.delete, service.holder(request), glossary_id, _pair(query))

@@ -130,7 +130,7 @@ async def _multipart(request: Request) -> list[tuple[str, UploadFile | str]]:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """The fields of a body."""
+    """The fields of a body, a form or JSON; raises a Refusal for anything else."""
     kind = _kind(request)
     if kind == "application/x-www-form-urlencoded":
         return _values(_form(await request.body()))

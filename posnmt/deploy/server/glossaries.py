@@ -70,12 +70,12 @@ class Dictionary:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The codes of its languages."""
+        """Return the codes of the source and the target language."""
         return self.source, self.target
 
     @cached_property
     def terms(self) -> Terms:
-        """The terms for search."""
+        """Return the entries in the form in which search takes terms."""
         return merged([self])
 
     @cached_property
@@ -240,7 +240,6 @@ def kept_in(folder: Path | None) -> Iterator[Glossaries]:
 
 
 def _stored(folder: Path | None) -> Iterator[Glossary]:
-    """The glossaries in a folder."""
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         content = load_json(path, Content, "a glossary", "move it out of the folder")
         pairs = content["dictionaries"]

@@ -23,7 +23,7 @@ from posnmt.deploy.server.service import Service, header_of, warnings
 
 
 class Keyed(Body):
-    """The fields of every request."""
+    """The fields that every request may have."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -55,7 +55,7 @@ class DetectQuery(Keyed):
 
 
 class ErrorBody(BaseModel):
-    """An error."""
+    """The body of an error: `error` says what is wrong."""
 
     error: str
 
@@ -76,7 +76,7 @@ PAUSE = 500
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes of this interface."""
+    """Return a router with the routes of LibreTranslate's interface."""
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
@@ -199,7 +199,6 @@ def _detected(model: Model, confidence: float) -> dict[str, Any]:
 
 
 async def _of_texts(service: Service, request: Request, client: str, query: Query, texts: list[str]) -> Answer:
-    """The answer for plain texts."""
     model, confidence = service.between(*_languages(query), texts)
     search = service.search(model, 1 + query.alternatives)
     translated = await service.translate(request, client, model, texts, search)

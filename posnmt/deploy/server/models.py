@@ -141,12 +141,12 @@ class Models:
 
     @property
     def sources(self) -> list[str]:
-        """The source languages, without duplicates."""
+        """Return the source languages without duplicates, in the order of the models."""
         return list(dict.fromkeys(model.source for model in self.all))
 
     @property
     def targets(self) -> list[str]:
-        """The target languages, without duplicates."""
+        """Return the target languages without duplicates, in the order of the models."""
         return list(dict.fromkeys(model.target for model in self.all))
 
     def sources_of(self, target: str) -> list[str]:
@@ -168,7 +168,7 @@ class Models:
         return of[code] if code else None
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the thread of each model, which translates what waits in its queue."""
         for model in self.all:
             model.worker.start()
 

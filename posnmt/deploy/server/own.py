@@ -167,7 +167,7 @@ class ModelBody(BaseModel):
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes of this interface."""
+    """Return a router with the routes of posnmt's own interface, under `/v1`."""
     router = APIRouter(prefix="/v1", tags=["posnmt"])
 
     @router.post(

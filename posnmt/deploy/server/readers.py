@@ -17,7 +17,7 @@ PROCESSES = 2
 
 
 class Reader:
-    """A process of `posnmt.deploy.documents.reader`."""
+    """Run `posnmt.deploy.documents.reader` as a process, and call its functions."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "posnmt.deploy.documents.reader"]
@@ -49,7 +49,7 @@ class Reader:
         return answer
 
     def end(self) -> None:
-        """End the process."""
+        """Kill the process, wait for its end, and close its pipes."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):

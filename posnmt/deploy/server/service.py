@@ -71,7 +71,7 @@ class Translated:
 
     @property
     def source(self) -> str:
-        """The text that was translated."""
+        """Return the text that was translated, with its line ends."""
         return join([each.request.line for each in self.translations], self.ends)
 
     def alternatives(self, count: int) -> list[str]:

@@ -43,7 +43,7 @@ class Sites:
         self.origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer a request that is refused with the refusal; pass every other one on."""
         if scope["type"] == "http" and (refusal := self._refusal(scope["method"], Headers(scope=scope))):
             await refusal_response(scope["path"], refusal)(scope, receive, send)
             return
