@@ -203,10 +203,10 @@ class Claim(Section):
             yield ("beside", str(number)), comparison
 
     def analyses(self) -> list[str]:
-        """The analyses that it needs."""
+        """Return the analyses that its comparisons need; comparisons of likelihoods need none."""
         return [comparison.analysis for _, comparison in self.comparisons() if comparison.measure != LOSS]
 
     def variants(self) -> list[str]:
-        """The systems that it compares."""
+        """Return the systems that its comparisons name, without duplicates."""
         sides = [side for _, comparison in self.comparisons() for side in comparison.sides]
         return list(dict.fromkeys(variant for side in sides for variant in side.variants))

@@ -84,7 +84,7 @@ class Request:
 
     @property
     def compared(self) -> list[str]:
-        """The systems."""
+        """Return the systems to compare: those of the request, or else those of the preset."""
         return [*(_preset()["systems"] if self.systems is None else self.systems)]
 
     def facts(self) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class Copy:
         return trained
 
     def file(self, training: str, name: str) -> bytes:
-        """One of `OF_RUN`."""
+        """Return the content of a training's file, one of `OF_RUN`; raise a UserError if the copy lacks it."""
         if (content := self._runs.get(f"{RUNS}/{training}/{name}")) is None:
             raise damaged(packed_in(self.folder, RUNS))
         return content

@@ -201,6 +201,5 @@ def _places(positions: Row, number: int) -> Iterator[dict[str, Any]]:
 
 
 def _interval(ends: Sequence[float] | None) -> dict[str, float | None]:
-    """The columns of an interval."""
     low, high = ends or (None, None)
     return {"low": low, "high": high}

@@ -161,7 +161,7 @@ def _stored(additive: Additive) -> np.ndarray:
 
 
 def load(folder: Path) -> Evidence:
-    """Read what `save` wrote."""
+    """Read the counts and the outputs of an analysis from the folder into which `save` wrote them."""
     with np.load(folder / COUNTS, allow_pickle=False) as stored:
         edges = zip(stored["metrics"].tolist(), stored["columns"].tolist(), strict=True)
         columns = {metric: slice(first, last) for metric, (first, last) in edges}

@@ -59,7 +59,7 @@ class Faults:
         yield from self.layout()
 
     def fault(self, keys: tuple[str, ...], what: str, todo: str | None = None) -> UserError:
-        """A fault of a key."""
+        """Return a fault of a key, with the file and the line at which the recipe has it."""
         return UserError(f"{'.'.join(keys)}: {what}", place(keys, self.path, self.lines), todo)
 
     def unknown(self, kind: str, names: Iterable[str], *keys: str) -> Iterator[UserError]:
@@ -100,7 +100,7 @@ class Faults:
                     yield self.fault((kind, name), what, "give one of them another label")
 
     def systems(self) -> Iterator[UserError]:
-        """Unknown named systems."""
+        """Yield a fault for each system of the recipe whose named system does not exist."""
         for name, system in self.recipe.systems.items():
             try:
                 named(system.system)
@@ -177,7 +177,7 @@ class Faults:
         yield from self.unknown("systems", each.systems or [], section, name, "systems")
 
     def claims(self) -> Iterator[UserError]:
-        """Claims that share a name."""
+        """Yield a fault for each claim whose name an earlier one has."""
         asked: dict[int | str, int] = {}
         for number, claim in enumerate(self.recipe.claims):
             if (first := asked.setdefault(claim.claim, number)) != number:

@@ -88,7 +88,7 @@ class Hours(TypedDict):
 
 
 def total(parts: Hours) -> float:
-    """All hours."""
+    """Add up training, testing and the other parts, in hours."""
     return parts["training"] + parts["testing"] + parts["others"]
 
 

@@ -121,7 +121,7 @@ class Table(Section):
         return self
 
     def analyses(self) -> list[str]:
-        """The analyses that it needs."""
+        """Return the analyses whose figures it shows, without duplicates."""
         named = [
             self.analysis,
             *(column.analysis for column in self.columns),
@@ -130,13 +130,13 @@ class Table(Section):
         return [name for name in dict.fromkeys(named) if name]
 
     def variants(self) -> list[str]:
-        """The systems that it shows."""
+        """Return the systems that it shows, and the baselines of its marks."""
         rows = self.rows if self.kind in OF_SYSTEMS else []
         return [*rows, *(marks.baseline for marks in self.marks)]
 
 
 class Panel(Section):
-    """One plot of a figure."""
+    """One plot of a figure, from one analysis."""
 
     analysis: str = Field(description="an analysis of the recipe")
     title: str | None = Field(None, description="its heading")
@@ -186,10 +186,10 @@ class Figure(Section):
         return self
 
     def analyses(self) -> list[str]:
-        """The analyses that it needs."""
+        """Return the analysis of each of its panels."""
         return [panel.analysis for panel in self.panels]
 
     def variants(self) -> list[str]:
-        """The systems that it shows."""
+        """Return the systems that its panels and its lines name."""
         named = [system for panel in self.panels for system in panel.systems or []]
         return [*named, *(system for line in self.lines.values() for system in line)]

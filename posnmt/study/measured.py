@@ -90,7 +90,7 @@ class StudyResults:
 
     @cached_property
     def measured(self) -> dict[str, Measured]:
-        """The finished analyses, read."""
+        """Return analysis -> its results, read from the folders of the finished ones."""
         return {name: Measured.read(folder) for name, folder in self.analyses.items()}
 
     @property
@@ -176,7 +176,6 @@ def _undone(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _seeds(numbers: Sequence[str]) -> str:
-    """Seeds by their numbers."""
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 

@@ -44,13 +44,13 @@ def measure(name: str) -> Measure:
 
 
 def unit(name: str) -> str:
-    """What a measure counts."""
+    """Return the unit of a difference in a measure, such as BLEU."""
     about = measure(name)
     return about.unit or about.title
 
 
 def words(name: str) -> str:
-    """A measure within a sentence."""
+    """Return the name of a measure as it stands within a sentence."""
     about = measure(name)
     return about.words or about.title
 

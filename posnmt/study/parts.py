@@ -26,7 +26,7 @@ def names_of(model: dict[str, Any]) -> Iterator[Name]:
 
 
 def metrics_of(analysis: Analysis) -> Iterator[Name]:
-    """The metrics of an analysis."""
+    """Yield ("metric", name) for each metric of an analysis."""
     return (("metric", name) for name in analysis.metrics)
 
 

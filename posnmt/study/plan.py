@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def pair(self) -> Pair:
-        """The languages at this scale."""
+        """Return the source and the target language at the plan's scale."""
         return self.recipe.pair_at(self.scale)
 
     @property

@@ -73,7 +73,6 @@ def _named(base: str, values: Values) -> str:
 
 
 def _words(values: Values, between: str = ", ") -> str:
-    """Values with their names."""
     return between.join(f"{name}={name_of(value)}" for name, value in values.items())
 
 

@@ -133,7 +133,7 @@ def _simulated(
     comparison: Comparison, expected: Expected, grouped: Sequence[Unit], resolve: Callable[[str], Variant],
     studies: int, seed: int,
 ) -> Iterator[Estimate]:  # fmt: skip
-    """The estimates of simulated studies."""
+    """Yield an estimate for each simulated study: chance moves its effect and its variances."""
     generator = np.random.default_rng(seed)
     scale = 1 / expected.score if comparison.relative else 1.0
     signs, variances = _systems(comparison, expected, resolve)

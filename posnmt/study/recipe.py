@@ -125,7 +125,7 @@ class Setting(Section):
         return self
 
     def names(self) -> set[str]:
-        """The names of all corpora."""
+        """Return the names of all corpora, also of those that the artificial language pair adds."""
         return {*self.corpora, *(ARTIFICIAL if self.artificial is not None else ())}
 
     def texts(self, corpus: str) -> list[Text]:
@@ -198,7 +198,7 @@ class Training(Section):
 
 
 class Joining(TypedDict):
-    """The settings of a join."""
+    """How lines are joined: what becomes of the rest, and whether a join stays within a document."""
 
     rest: Rest
     documents: NotRequired[bool]
@@ -344,7 +344,7 @@ def _better(system: str, other: str, lengths: Lengths, **what: Any) -> Compariso
 
 
 class Recipe(Section):
-    """The definition of a study."""
+    """The definition of a study: texts, systems, tests, analyses, tables, figures and claims."""
 
     recipe: Name = Field(description="its name")
     title: str = Field(description="the title of the report")
@@ -370,7 +370,7 @@ class Recipe(Section):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all settings."""
+        """Return the SHA-256 of all settings, defaults included, in hexadecimal digits."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def variants(self, scale: Scale) -> dict[tuple[str, str], list[str]]:
@@ -395,7 +395,7 @@ class Recipe(Section):
         return max((usual if seeds is None else seeds for seeds in own), default=usual)
 
     def pair_at(self, scale: Scale) -> Pair:
-        """The languages at a scale."""
+        """Return the languages at a scale: the scale's own, or else the recipe's."""
         return self.scales[scale].pair or self.pair
 
     def notes_at(self, scale: Scale) -> list[str]:

@@ -173,7 +173,7 @@ class Change:
 
     @property
     def sentence(self) -> str:
-        """The change in words."""
+        """Say in words what changed, and after how many trainings."""
         return f"changed after {_trainings(self.after)}: {self.what} {_shown(self.old)} → {_shown(self.new)}"
 
 
@@ -195,7 +195,7 @@ class History:
 
     @property
     def sentence(self) -> str:
-        """When it was registered."""
+        """Say when the study was registered, and whether the first training had begun."""
         if not self.entries:
             return "not registered before the first training"
         first = self.entries[0]
@@ -243,7 +243,7 @@ class History:
 
 
 def content(recipe: Recipe, scale: Scale) -> Content:
-    """What a study registers."""
+    """Collect what a study registers: claims, exclusions, seeds, and when it stops."""
     registered: Content = {
         "analysis": ANALYSIS,
         "claims": {str(claim.claim): _claim(claim, recipe, scale) for claim in recipe.claims_at(scale)},

@@ -147,7 +147,6 @@ def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
 
 
 def _cost(cost: Estimate) -> tuple[str, str]:
-    """Hours and disk as text."""
     return "-" if cost.hours is None else f"{cost.hours:,.2f}", f"{cost.disk:,.2f}"
 
 

@@ -45,11 +45,9 @@ class _Progress(Display):
         self._context = context
 
     def say(self, message: str) -> None:
-        """Pass on a message."""
         self._context.say(message)
 
     def show(self, description: str, fraction: float | None, state: str) -> None:
-        """Pass on a progress line."""
         share = "" if fraction is None else f" {fraction:.0%}"
         self._context.say(f"{description}{share}  {state}")
 
@@ -73,7 +71,7 @@ def _move_results(context: Context, work: Path, names: dict[str, str]) -> None:
 
 
 def artificial(context: Context) -> None:
-    """Generate the artificial language pair."""
+    """Generate the artificial language pair, as `pair` in the folder of the step."""
     from posnmt.corpora.artificial.pairs import command
 
     work = _work_folder(context)
@@ -161,7 +159,7 @@ def _write_some(out: BinaryIO, path: Path, take: int | None, span: list[int] | N
 
 
 def fetch(context: Context) -> None:
-    """Fetch a public corpus."""
+    """Fetch a public corpus, and copy its texts into the folder of the step."""
     from posnmt.corpora.fetch import default_cache, spec
     from posnmt.corpora.fetch import fetch as get
 

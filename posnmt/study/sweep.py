@@ -37,7 +37,6 @@ class Dimension(Section):
     @field_validator("values", mode="before")
     @classmethod
     def _checked(cls, written: Any) -> dict[str, list[Value]]:
-        """The values of each scale."""
         by_scale = written if isinstance(written, dict) else dict.fromkeys(get_args(Scale), written)
         return {scale: _values(each) for scale, each in by_scale.items()}
 

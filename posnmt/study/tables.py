@@ -279,7 +279,6 @@ def _with_figures(
 
 
 def _grid(heads: list[Head], labels: Sequence[str], rows: list[list[Cell]], headings: dict[int, str]) -> Grid:
-    """Rows under their headings."""
     return Grid(heads, [Row(label, cells, headings.get(number, ""))
                         for number, (label, cells) in enumerate(zip(labels, rows, strict=True))])  # fmt: skip
 
@@ -303,7 +302,6 @@ def _parts(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
 
 
 def _part(known: dict[str, Any] | None) -> list[int | None] | None:
-    """The columns of one part."""
     if known is None:
         return None
     return [known["source"]["shortest"], known["source"]["longest"], known["pairs"], known["source"]["tokens"]]
@@ -329,7 +327,6 @@ def _counts(
 
 
 def _count_cells(counts: Sequence[int | None] | None, width: int, unknown: str) -> Iterator[Cell]:
-    """The cells of one row."""
     for count in counts or [None] * width:
         if count is None:
             yield Cell(own="–", note=unknown, absent=True)

@@ -129,17 +129,17 @@ class Verdict:
 
     @property
     def primary(self) -> Decision:
-        """The decision of the test."""
+        """Return the decision of the test, which is the first comparison."""
         return self.comparisons[0]
 
     @property
     def word(self) -> Word:
-        """The verdict."""
+        """Return the verdict: supported, contradicted or undecided."""
         return self.primary.word
 
     @property
     def why(self) -> str:
-        """The test with its reason."""
+        """Return the result of the test as a sentence, with its reason."""
         return self.primary.sentence
 
 
@@ -179,7 +179,7 @@ def counts(verdicts: Sequence[Verdict]) -> str:
 
 
 def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rules) -> Decision:
-    """The verdict on a comparison."""
+    """The decision of a comparison; undecided, with the reason, where there is nothing to decide on."""
     joined = comparison.analysis in rules.joined
     statement, value = wording.asked(comparison, rules.scale, rules.label, joined), None
     welch, systems, more = None, 0, ""

@@ -119,7 +119,7 @@ def amount(comparison: Comparison, value: float, shown: int | None = None) -> st
 
 
 def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
-    """A value with its intervals."""
+    """Write a value with its intervals at some levels; see `in_figures`."""
     return in_figures(comparison, estimate.value, {level: estimate.interval(level) for level in levels})
 
 
@@ -158,7 +158,7 @@ def _number(comparison: Comparison, value: float, decimals: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as text."""
+    """Write a share, a number from 0 to 1, in percent."""
     return f"{100 * share:g} %"
 
 

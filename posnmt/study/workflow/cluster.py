@@ -203,7 +203,7 @@ class Cluster(Executor):
         return None if number is None else _SlurmJob(folder, number, queue)
 
     def ended(self, folder: Path) -> None:
-        """Forget a job that ended."""
+        """Free the place of a job that ended, and remove the record of it."""
         self._active -= 1
         (folder / JOB).unlink(missing_ok=True)
 
@@ -287,5 +287,4 @@ class _LocalJob:
             return UNKNOWN
 
     def stop(self) -> bool:
-        """Ask the step to stop."""
         return stop_step(self._folder)

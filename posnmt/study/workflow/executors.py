@@ -53,7 +53,7 @@ class Job(Protocol):
 
 
 class Executor(ABC):
-    """Starts steps."""
+    """Start steps, on this machine or on a cluster, as far as its resources allow."""
 
     name: str
     """As `--executor` has it."""

@@ -27,7 +27,7 @@ STUDY, STEPS, SHORT = "study.json", "steps", 16
 
 
 def step_folder(out: Path, kind: str, key: str) -> Path:
-    """The folder of a step."""
+    """Return the folder of a step: OUT/steps/KIND/ and the first `SHORT` digits of its key."""
     return out / STEPS / kind / key[:SHORT]
 
 
