@@ -101,10 +101,10 @@ def main(workspace: Path) -> None:
 
 
 def report(page: Any, folder: Path) -> bytes:
-    """The report of `posnmt analyse`, shortened, with numbers at its five main parts."""
+    """The report of docs/tutorial_length.md, shortened, with numbers at its five main parts."""
     posnmt(
         folder, "analyse", "--run", "runs/mine", "--source", "test.en", "--reference", "test.de",
-        "--output", "other=other.de", "--output", "mine=mine.de", "--bin-width", "5", "--out", "analysis",
+        "--output", "transformer=other.de", "--output", "relative=mine.de", "--bin-width", "10", "--out", "analysis",
     )  # fmt: skip
     page.goto((folder / "analysis" / "report.html").as_uri())
     page.wait_for_selector(".panel svg")
