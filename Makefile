@@ -25,7 +25,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The screenshots of the pages in docs/pictures, in Chromium (apt-get install chromium, or the one that CHROMIUM names), from
-# a workspace in build/workspace that five minutes of training build. On an idle machine: a picture shows the speed.
+# a workspace in build/workspace that seven minutes of training build. On an idle machine: a picture shows the speed.
 pictures: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,browser,serve]"
 	$(BIN)/python docs/scripts/screenshots.py

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 
 import pytest
+from filelock import FileLock
 
 from docs.scripts import console, workspace
 from tests.support.documents import ROOT, name, pages, prose, read
@@ -119,13 +122,20 @@ def test_a_command_that_fails_is_seen(place):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The common workspace."""
-    folder = tmp_path_factory.mktemp("workspace") / "workspace"
-    workspace.main(folder)
+    """The common workspace, built once for all processes; a session runs in a copy of it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "workspace"
+    done = folder.with_suffix(".done")
+    with FileLock(folder.with_suffix(".lock")):
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            workspace.main(folder)
+            done.touch()
     return folder
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("page", SESSIONS, ids=name)
 def test_commands_print_what_the_page_shows(built, page):
     _, wrong = console.replay(read(page), built)
