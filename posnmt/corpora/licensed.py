@@ -15,7 +15,7 @@ from posnmt.base.errors import UserError
 from posnmt.corpora.download import Say
 from posnmt.corpora.spec import Columns, MtEval
 from posnmt.corpora.text import one_word, write_rows
-from posnmt.corpora.tmx import malformed, one_line, refuse_entities
+from posnmt.data.tmx import malformed, one_line, refuse_entities
 from posnmt.data.unpack import limited_lines
 
 WHOLE = "name its folder as it was unpacked"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from lxml import etree
 
 from posnmt.base.errors import UserError
-from posnmt.corpora.tmx import refuse_entities
+from posnmt.data.tmx import refuse_entities
 from posnmt.deploy.documents.segment import Kept, Piece, Tag, has_letters
 
 PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
