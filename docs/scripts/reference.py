@@ -32,7 +32,7 @@ ANEW = DOCS / "results" / "verdicts_anew.md"
 PART = re.compile(r"((?:<!--|#) begin ([\w ]+?)(?: -->)?\n).*?((?:<!--|#) end \2)", re.DOTALL)
 Schema = dict[str, Any]
 
-VALUES = {"Corpus": "corpus", "Tokenisers": "one for each side"}
+VALUES = {"Corpus": "corpus", "ListedCorpus": "corpora", "Tokenisers": "one for each side"}
 """Sections that are a value of a setting, and what they are called there."""
 
 
@@ -95,6 +95,10 @@ def settings() -> str:
         parts.append(f"## {name}\n\n{section['description']}\n\n{_settings_table(section, inner, '')}")
     corpus = inner["Corpus"]
     parts.insert(1, f"### A corpus\n\n{corpus['description']}\n\n{_settings_table(corpus, inner, '')}")
+    listed = inner["ListedCorpus"]
+    own = {name: each for name, each in listed["properties"].items() if name not in corpus["properties"]}
+    rows = _settings_table({"properties": own}, inner, "")
+    parts.insert(2, f"### A corpus of a list\n\n{listed['description']}\n\n{rows}")
     return "\n\n".join(parts)
 
 
@@ -149,7 +153,7 @@ def _kind(field: Schema) -> str:
             return "list of " + str(len(field["prefixItems"])) + " numbers"
         case "array":
             items = field["items"]
-            return "list of schemes" if _name(items) else f"list of {_kind(items)}"
+            return f"list of {VALUES.get(_name(items), 'schemes')}" if _name(items) else f"list of {_kind(items)}"
         case "object":
             return "mapping"
         case _:

@@ -79,7 +79,7 @@ def load(
     if interpolate is not None and isinstance(changes, dict | None):
         settings["positions"] = {**(changes or {}), "interpolate": interpolate}
     decode = with_options(opened[0].config.decode, settings)
-    mark = "" if to is None else mark_for(str(to), opened[0].marks, "to")
+    mark = "" if to is None else mark_for(str(to), opened[0].known_marks, "to")
     return TrainedModel(opened, decode, checkpoint, torch_device(device), mark)
 
 

@@ -167,7 +167,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 
     from posnmt.base.progress import Display
     from posnmt.cli.next import after_preparing, suggest
-    from posnmt.data.prepare import changed, sampled, table
+    from posnmt.data.prepare import changed, corpora_table, sampled, table
     from posnmt.data.suspicions import warnings
     from posnmt.training.choose import Written, for_preparing, for_training, prepared
 
@@ -185,7 +185,9 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
             from posnmt.training.checks import check_all
 
             check_all(completed.config, store, display)
-    Console(stderr=True).print(table(store))
+    for counts in (table(store), corpora_table(store, completed.config.data)):
+        if counts is not None:
+            Console(stderr=True).print(counts)
     click.echo(str(store.folder))
     suggest(after_preparing(config, settings, out))
 

@@ -391,10 +391,10 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
     """The known keys of the section at a key path, as they are written; empty if there is no such section."""
     section: Any = root
-    for key in keys:
+    for key, following in zip(keys, (*keys[1:], ""), strict=True):
         if isinstance(section, type) and issubclass(section, BaseModel):
             field = section.model_fields.get(key)
-            section = None if field is None else _section_of(field.annotation)
+            section = None if field is None else _section_of(field.annotation, following.isdigit())
         else:  # a mapping from the user's names to sections, or a list of sections
             section = _section_of(get_args(section)[-1]) if get_origin(section) in (dict, list) else None
     if not (isinstance(section, type) and issubclass(section, BaseModel)):
@@ -402,9 +402,15 @@ def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
     return [field.alias or name for name, field in section.model_fields.items()]
 
 
-def _section_of(annotation: Any) -> Any:
-    """The section, or mapping or list of sections, in a type or its alternatives; None if there is none."""
+def _section_of(annotation: Any, listed: bool = False) -> Any:
+    """The section, or mapping or list of sections, in a type or its alternatives; None if there is none.
+
+    Args:
+        listed: whether a list is looked for first.
+    """
     choices = [annotation, *(() if get_origin(annotation) in (dict, list) else get_args(annotation))]
+    if listed:
+        choices = sorted(choices, key=lambda kind: get_origin(kind) is not list)
     return next(
         (
             kind for kind in choices

@@ -6,7 +6,8 @@ Shapes: B rows, J source tokens, T target tokens (both padded to the longest row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from posnmt.data.mixture import Mixture
 from posnmt.data.subword import BOS, EOS, PAD
 
 Pair = tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -75,18 +77,25 @@ class Batch:
 
 @dataclass(frozen=True)
 class Cursor:
-    """A position in the endless sequence of batches: the next batch is number `batch` of pass `epoch`."""
+    """A position in the endless sequence of batches: the next batch is number `batch` of pass `epoch`.
+
+    Attributes:
+        stage: of the pass, in a list of corpora with stages (`posnmt.data.mixture`).
+        taken: batches before this one, which are counted only there.
+    """
 
     epoch: int = 0
     batch: int = 0
+    stage: int = 0
+    taken: int = 0
 
 
 class BatchPlan:
     """The endless sequence of batches of a corpus: pass after pass, each in an order drawn from (seed, pass).
 
     To reduce padding, pairs are sorted by the length of one side, and among equal lengths by that of the other, before
-    they are divided into batches. Every pair occurs once in a pass; a pair longer than the limit is a batch of its own.
-    The sequence is the same on every machine and in every process.
+    they are divided into batches. Every pair occurs once in a pass, or as often as a `mixture` says; a pair longer than
+    the limit is a batch of its own. The sequence is the same on every machine and in every process.
 
     With replacement, a batch is `size` pairs, each drawn from the whole corpus whatever was drawn before, as in N19's
     published code (code/util/corpus.py, `generate_random_indexes`). A pass has as many batches as the corpus fills.
@@ -100,6 +109,7 @@ class BatchPlan:
         segmentations: number of segmentations of the corpus; `pairs` has one after the other, and each pass reads the
             next (see `Alternating`).
         with_replacement: whether pairs are drawn with replacement, and not sorted; `unit` is then sentences.
+        mixture: the pairs of each pass in a list of corpora; None: every pass has every pair once.
     """
 
     def __init__(
@@ -111,32 +121,76 @@ class BatchPlan:
         sort_by: Literal["source", "target"] = "target",
         segmentations: int = 1,
         with_replacement: bool = False,
+        mixture: Mixture | None = None,
     ) -> None:
+        self.mixture = mixture
         self.pairs, self.size, self.unit, self.seed, self.sort_by = pairs, size, unit, seed, sort_by
         self.segmentations, self.with_replacement = segmentations, with_replacement
-        self._epoch: int | None = None
+        self._made: tuple[int, int] | None = None
         self._batches: list[NDArray[np.int64]] = []
 
-    def epoch(self, number: int) -> list[NDArray[np.int64]]:
-        """The batches of one pass, each as an array of pair numbers."""
-        if number != self._epoch:
-            generator = np.random.default_rng([self.seed, number])
-            count = len(self.pairs.source_lengths) // self.segmentations
+    @property
+    def count(self) -> int:
+        """The number of pairs of one segmentation."""
+        return len(self.pairs.source_lengths) // self.segmentations
+
+    def epoch(self, number: int, stage: int = 0) -> list[NDArray[np.int64]]:
+        """The batches of one pass, each as an array of pair numbers; `stage` as in `Cursor`."""
+        if (number, stage) != self._made:
+            if self.mixture is None:
+                numbers = np.arange(self.count) + number % self.segmentations * self.count
+            else:
+                numbers, times = self.mixture.pass_(number, stage)
+                numbers += times % self.segmentations * self.count
             make = self._drawn if self.with_replacement else self._sorted
-            self._batches = make(generator, count, number % self.segmentations * count)
-            self._epoch = number
+            self._batches = make(np.random.default_rng([self.seed, number]), numbers)
+            self._made = number, stage
         return self._batches
+
+    def of(self, cursor: Cursor) -> list[NDArray[np.int64]]:
+        """The batches of the pass at a cursor."""
+        return self.epoch(cursor.epoch, cursor.stage)
+
+    def batches_of_a_pass(self) -> Fraction:
+        """The number of batches of a pass, of the first one of each stage, in the mean over the stages."""
+        spans = [Fraction(1)] if self.mixture is None else self.mixture.spans()
+        return sum((span * len(self.epoch(0, stage)) for stage, span in enumerate(spans)), Fraction())
+
+    def fullest(self, number: int) -> Iterator[list[NDArray[np.int64]]]:
+        """The batches of passes, from number `number` on, that have all segmentations of all pairs between them.
+
+        In a list of corpora no pass of a stage has a pair more often than the one here.
+        """
+        for each in range(number, number + self.segmentations):
+            if self.mixture is None:
+                yield self.epoch(each)
+                continue
+            for stage in range(self.mixture.stages):
+                numbers = self.mixture.every(stage) + each % self.segmentations * self.count
+                yield self._sorted(np.random.default_rng([self.seed, each]), numbers)
 
     def take(self, cursor: Cursor, count: int) -> tuple[list[NDArray[np.int64]], Cursor]:
         """The next `count` batches from a cursor, across the end of a pass if necessary, and the cursor after them."""
         chosen: list[NDArray[np.int64]] = []
+        before = cursor.taken
         while len(chosen) < count:
-            batches = self.epoch(cursor.epoch)
+            cursor = self._in_stage(cursor, before)
+            batches = self.of(cursor)
             more = batches[cursor.batch : cursor.batch + count - len(chosen)]
             chosen.extend(more)
             end = cursor.batch + len(more)
-            cursor = Cursor(cursor.epoch + 1, 0) if end == len(batches) else Cursor(cursor.epoch, end)
+            is_last = end == len(batches)
+            cursor = replace(cursor, epoch=cursor.epoch + is_last, batch=0 if is_last else end)
+            if self.mixture is not None:
+                cursor = replace(cursor, taken=cursor.taken + len(more))
         return chosen, cursor
+
+    def _in_stage(self, cursor: Cursor, taken: int) -> Cursor:
+        """The cursor of the next batch, in the stage of an update that begins after `taken` batches."""
+        stage = 0 if self.mixture is None else self.mixture.stage(cursor.epoch, taken)
+        if stage == cursor.stage:
+            return cursor
+        return replace(cursor, epoch=cursor.epoch + (cursor.batch > 0), batch=0, stage=stage)
 
     def tokens(self, batches: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
         """Numbers of real source and target tokens of batches, eos included, from the lengths alone."""
@@ -144,13 +198,15 @@ class BatchPlan:
         source, target = self.pairs.source_lengths[numbers], self.pairs.target_lengths[numbers]
         return int(source.sum()) + len(numbers), int(target.sum()) + len(numbers)
 
-    def _drawn(self, generator: np.random.Generator, count: int, first: int) -> list[NDArray[np.int64]]:
-        """The batches of a pass over `count` pairs from number `first` on, drawn with replacement."""
-        return list(first + generator.integers(count, size=(-(-count // self.size), self.size)))
+    def _drawn(self, generator: np.random.Generator, numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The batches of a pass over pairs with some numbers, drawn with replacement."""
+        if not (count := len(numbers)):
+            return []
+        return list(numbers[generator.integers(count, size=(-(-count // self.size), self.size))])
 
-    def _sorted(self, generator: np.random.Generator, count: int, first: int) -> list[NDArray[np.int64]]:
-        """The batches of a pass over `count` pairs from number `first` on, each pair once, by length."""
-        shuffled = generator.permutation(count) + first
+    def _sorted(self, generator: np.random.Generator, numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The batches of a pass over pairs with some numbers, each once, by length."""
+        shuffled = generator.permutation(numbers)
         sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
         keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
         order = shuffled[np.lexsort(keys)]  # stable: pairs of equal lengths stay shuffled

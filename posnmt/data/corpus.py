@@ -32,9 +32,21 @@ _SENTENCES = {
     "empty": ("empty line", "fill it, or drop such pairs, counted: {accept}"),
     "crlf": ("line ends in CRLF", "convert it to LF, or remove the CR, counted: {accept}"),
     "columns": ("wrong number of tab-separated columns: {detail}", "write source <tab> target [<tab> document id]"),
+    "column": ("a column is missing: {detail}", "correct the line, or the numbers in fields"),
+    "json": (
+        "not an object of JSON: {detail}",
+        'write one object a line, such as {{"source": "...", "target": "..."}}',
+    ),
+    "field": ("a field is missing: {detail}", "name two of them in fields: {{source: ..., target: ...}}"),
+    "type": ("a field is no text: {detail}", "name fields of text in fields: {{source: ..., target: ...}}"),
+    "surrogate": ("half of a surrogate pair, which is no character: {detail}", "remove it"),
 }
 # A byte order mark is removed and counted; it is not a fault.
 BYTE_ORDER_MARK = "byte order mark"
+# A unit of a translation memory without one of the languages is no pair; it is counted, and is not a fault.
+NOT_BOTH = "not in both languages"
+# In a list of corpora, the number of a pair's line is above that of its corpus: 2^40 lines are more than any file has.
+LINE_BITS = 40
 # The first bytes of files that are not UTF-8 text -> message, advice
 _OTHER = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<xz>\xfd7zXZ)|(?P<archive>BZh[1-9]1AY|\x28\xb5\x2f\xfd)|(?P<utf16>\xff\xfe|\xfe\xff)"
@@ -67,6 +79,10 @@ class TextFile:
         suffix = self.path.suffix.lower()
         return suffix if suffix in (".gz", ".xz") else ""
 
+    def place(self, line: int) -> str:
+        """A line of the file, for messages."""
+        return f"{self.path}:{line}"
+
 
 class Pair(NamedTuple):
     """A source line, its translation, their 1-based line number, and their document if it is known."""
@@ -83,12 +99,28 @@ class Pair(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive pairs as columns: line numbers, texts, and documents (None if no pair has one)."""
+    """Consecutive pairs of a corpus as columns: line numbers, texts, and documents (None if no pair has one).
+
+    Attributes:
+        mark: of the corpus, which is put before each source when it is encoded; empty for no mark.
+    """
 
     lines: Sequence[int]
     sources: list[str]
     targets: list[str]
     documents: list[str | None] | None
+    mark: str = ""
+
+    @property
+    def corpus(self) -> int:
+        """The number of the corpus in a list of corpora."""
+        return self.lines[0] >> LINE_BITS
+
+
+def chunk_of(pairs: Sequence[Pair]) -> Chunk:
+    """Consecutive pairs, at least one, as columns."""
+    lines, sources, targets, documents = zip(*pairs, strict=True)
+    return Chunk(list(lines), list(sources), list(targets), list(documents))
 
 
 class Findings:
@@ -101,10 +133,12 @@ class Findings:
     Attributes:
         lines: of each file that was read to its end.
         digests: the SHA-256 of the text of each pipe that was read to its end, since it cannot be read again.
+        notes: sentences about what is no fault.
     """
 
     def __init__(self, accept: Iterable[str] = (), stop: bool = False) -> None:
-        self.accept, self.stop = frozenset(accept) | {BYTE_ORDER_MARK}, stop
+        self.accept, self.stop = frozenset(accept) | {BYTE_ORDER_MARK, NOT_BOTH}, stop
+        self.notes: list[str] = []
         self.lines: dict[TextFile, int] = {}
         self.digests: dict[TextFile, str] = {}
         self._counts: Counter[tuple[TextFile, str]] = Counter()
@@ -153,7 +187,7 @@ class Findings:
         line, detail = self._first[file, kind]
         number = self._counts[file, kind]
         total = f", the first of {number:,} such lines" if number > 1 else ""
-        return UserError(what.format(detail=detail) + total, f"{file.path}:{line}", todo)
+        return UserError(what.format(detail=detail) + total, file.place(line), todo)
 
 
 def document_of(line: str) -> str | None:
@@ -230,7 +264,7 @@ def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) 
     return decode_lines(_raw_lines(file, findings), file, findings, blank_is_fault)
 
 
-def _read_blocks(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[list[str]]:
+def read_blocks(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[list[str]]:
     """The lines of `read_lines` in lists of up to `CHUNK`, several times as fast."""
     raws, first = _raw_lines(file, findings), 1
     while block := list(itertools.islice(raws, CHUNK)):
@@ -313,7 +347,7 @@ def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Ch
     """Pairs from two files, and from a third file of document ids if there is one."""
     parts = [part for part in ("source", "target", "documents") if part in files]
     # a blank line in the file of documents: a pair without a document
-    streams = [_read_blocks(files[part], findings, blank_is_fault=part != "documents") for part in parts]
+    streams = [read_blocks(files[part], findings, blank_is_fault=part != "documents") for part in parts]
     first = 1
     for blocks in itertools.zip_longest(*streams, fillvalue=[]):
         counts = [len(block) for block in blocks]
@@ -333,7 +367,7 @@ def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Ch
 def _read_table(file: TextFile, findings: Findings) -> Iterator[Chunk]:
     """Pairs from a file of tab-separated columns."""
     numbers = itertools.count(1)
-    for block in _read_blocks(file, findings, blank_is_fault=False):
+    for block in read_blocks(file, findings, blank_is_fault=False):
         pairs = []
         for number, line in zip(numbers, block, strict=False):
             columns = line.split("\t") if line.strip() else ["", ""]
@@ -346,4 +380,4 @@ def _read_table(file: TextFile, findings: Findings) -> Iterator[Chunk]:
                 findings.add("empty", file, number)
             pairs.append(pair)
         if pairs:
-            yield Chunk(*map(list, zip(*pairs, strict=True)))
+            yield chunk_of(pairs)

@@ -92,14 +92,16 @@ class Encoded(NamedTuple):
     Attributes:
         rows: the kept pairs.
         sampled: the same for each random segmentation.
-        dropped: line, reason, and lengths of source and target of each dropped pair.
+        dropped: number, reason, and lengths of source and target of each dropped pair.
         account: the counts.
+        corpus: the number of the corpus of the chunk in a list of corpora.
     """
 
     rows: pa.RecordBatch
     sampled: list[pa.RecordBatch]
     dropped: list[tuple[int, str, int, int]]
     account: Account
+    corpus: int
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,16 @@ class EncodeChunk:
 
     def __call__(self, chunk: Chunk) -> Encoded:
         """The encoded chunk."""
+        plain = chunk.sources
+        if chunk.mark:
+            marked = [f"{chunk.mark} {source}" if source.strip() else source for source in chunk.sources]
+            chunk = chunk._replace(sources=marked)
         sides = [self.text.source.encode_flat(chunk.sources), self.text.target.encode_flat(chunk.targets)]
         source, target = (lengths for _, lengths in sides)
         reasons, too_long = self._reasons(chunk, source, target)
         kept = reasons == 0
         rows = np.flatnonzero(kept)
-        copies = sum(chunk.sources[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
+        copies = sum(plain[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
         account = Account(len(kept), len(rows), int(too_long[kept].sum()), copies)
         origins = [_numbers(np.asarray(chunk.lines, dtype=np.int64)[rows]), _strings(chunk.documents, rows)]
         encoded, sampled = [], []
@@ -152,7 +158,7 @@ class EncodeChunk:
             pa.record_batch([*origins, *columns, *texts], schema=SCHEMA)
             for columns in (encoded, *zip(*sampled, strict=True))
         ]
-        return Encoded(tables[0], tables[1:], dropped, account)
+        return Encoded(tables[0], tables[1:], dropped, account, chunk.corpus)
 
     def _restored(
         self, chunk: Chunk, rows: NDArray[np.int64], side: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]

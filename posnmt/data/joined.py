@@ -22,16 +22,25 @@ class Joined(ABC):
     Args:
         split: the corpus.
         source_lengths, target_lengths: int32, subwords of the joined pairs, without bos and eos.
+        first: int64, the first of the pairs of each joined pair; all are of one corpus.
 
     Attributes:
         source_lengths, target_lengths: int32, subwords of all pairs.
+        corpora: int64, the number of the corpus of each pair, joined ones included, in a list of corpora.
     """
 
     between: Sequence[int] = ()
     """Subwords between two sentences."""
 
-    def __init__(self, split: Split, source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> None:
+    def __init__(
+        self,
+        split: Split,
+        source_lengths: NDArray[np.int32],
+        target_lengths: NDArray[np.int32],
+        first: NDArray[np.int64],
+    ) -> None:
         self.split = split
+        self.corpora = np.concatenate([split.corpora, split.corpora[first]])
         self.source_lengths = np.concatenate([split.source_lengths, source_lengths])
         self.target_lengths = np.concatenate([split.target_lengths, target_lengths])
 
@@ -63,7 +72,7 @@ class Joined(ABC):
 
 
 class Concatenated(Joined):
-    """A split, followed by concatenations of two of its pairs, source to source and target to target.
+    """A split, followed by concatenations of two pairs of a corpus, source to source and target to target.
 
     Kondo et al. 2021 ("Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation"), without a
     separator: subwords mark the start of a word, so the concatenated ids are those of the concatenated text.
@@ -76,11 +85,15 @@ class Concatenated(Joined):
 
     def __init__(self, split: Split, share: float, seed: int) -> None:
         generator = np.random.default_rng([seed, len(split)])
-        self.drawn: NDArray[np.int64] = generator.integers(len(split), size=(round(share * len(split)), 2))
+        drawn, begin = [], 0
+        for count in np.unique(split.corpora, return_counts=True)[1].tolist():
+            drawn.append(begin + generator.integers(count, size=(round(share * count), 2)))
+            begin += count
+        self.drawn: NDArray[np.int64] = np.concatenate(drawn)
         source, target = (
             lengths[self.drawn].sum(1, dtype=np.int32) for lengths in (split.source_lengths, split.target_lengths)
         )
-        super().__init__(split, source, target)
+        super().__init__(split, source, target, self.drawn[:, 0])
 
     def members(self, number: int) -> Sequence[int]:
         """The two pairs of a concatenation."""
@@ -119,7 +132,7 @@ class InContext(Joined):
         first = np.maximum(beginnings[last], last - sentences + 1)
         self.windows: NDArray[np.int64] = np.stack([first, last], axis=1)
         source, target = (self._lengths(lengths) for lengths in (split.source_lengths, split.target_lengths))
-        super().__init__(split, source, target)
+        super().__init__(split, source, target, first)
 
     def members(self, number: int) -> Sequence[int]:
         """The pairs of a window."""
@@ -138,7 +151,7 @@ def _continues(split: Split) -> NDArray[np.bool_]:
     """[N]: whether a pair is on the line after that of the pair before it, in the same document."""
     documents = split.documents
     same: pa.BooleanArray = pc.fill_null(pc.equal(documents[1:], documents[:-1]), False)
-    return np.concatenate([[False], (np.diff(split.lines) == 1) & same.to_numpy(zero_copy_only=False)])
+    return np.concatenate([[False], (np.diff(split.numbers) == 1) & same.to_numpy(zero_copy_only=False)])
 
 
 class Alternating:
@@ -151,22 +164,23 @@ class Alternating:
 
     Attributes:
         source_lengths, target_lengths: int32 [K N].
+        corpora: int64 [N], the number of the corpus of each pair in a list of corpora.
     """
 
     def __init__(self, corpora: Sequence[Split | Joined]) -> None:
-        self.corpora = corpora
+        self.segmentations, self.corpora = corpora, corpora[0].corpora
         self.source_lengths = np.concatenate([corpus.source_lengths for corpus in corpora])
         self.target_lengths = np.concatenate([corpus.target_lengths for corpus in corpora])
 
     def __len__(self) -> int:
         """The number of pairs of one segmentation."""
-        return len(self.corpora[0])
+        return len(self.segmentations[0])
 
     def pair(self, index: int) -> Pair:
         """Source and target subwords, without bos and eos."""
         number, place = divmod(index, len(self))
-        return self.corpora[number].pair(place)
+        return self.segmentations[number].pair(place)
 
     def where(self, index: int) -> str:
         """The origin of a pair, for errors."""
-        return self.corpora[0].where(index % len(self))
+        return self.segmentations[0].where(index % len(self))

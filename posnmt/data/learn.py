@@ -18,10 +18,11 @@ from posnmt.base.progress import Work
 from posnmt.config.schema import Config, Subword
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
-from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
+from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings
 from posnmt.data.encode import CountForms
 from posnmt.data.extend import extended
-from posnmt.data.subword import Reservoir, Subwords
+from posnmt.data.listed import Files, Part, all_files, read_parts
+from posnmt.data.subword import UNK, Reservoir, Subwords
 from posnmt.data.text import SIDES, SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
 
@@ -30,7 +31,6 @@ SAMPLE_SEED = 1
 HELD_OUT_SEED = 2
 
 Report = Callable[[str], None]
-Files = dict[str, dict[str, TextFile]]
 
 
 class Learned(NamedTuple):
@@ -39,7 +39,7 @@ class Learned(NamedTuple):
     Attributes:
         text: the text pipeline.
         findings: the line counts of the files, and the irregularities in them.
-        held_out: line numbers of the `data.held_out` training pairs that serve as dev.
+        held_out: the numbers of the `data.held_out` training pairs that serve as dev.
     """
 
     text: TextPipeline
@@ -60,7 +60,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         for language, tokeniser in zip(languages, data.tokenisers, strict=True)
     ]
     checked = {
-        name: with_progress(read_chunks(parts, findings), f"checking data.{name}", say, size=_size(parts))
+        name: with_progress(read_parts(parts, findings), f"checking data.{name}", say, size=_size(parts))
         for name, parts in files.items()
     }
     chunks = _sampled(checked["train"], sample, held_out)
@@ -71,6 +71,8 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     for _ in checked.get("dev", ()):
         pass
     findings.raise_all()
+    for note in findings.notes:
+        say(note)
     for file in all_files(files):
         if findings.count(file, BYTE_ORDER_MARK):
             say(f"{file.path}: the byte order mark at its start is removed")
@@ -81,12 +83,26 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
 
     if text is None:
         say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")
-        text = _learn_subwords(sides, sample.items, settings, processes)
+        text = _learn_subwords(sides, sample.items, settings, data.marks, processes)
     else:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
         if settings.pieces == "extended":
             text = _extended(text, sample.items, config, processes, say)
+    text = text.with_marks(data.marks)
+    _refuse_unreadable_marks(text, data.marks)
     return Learned(text, findings, held_out.lines())
+
+
+def _refuse_unreadable_marks(text: TextPipeline, marks: Sequence[str]) -> None:
+    """Check that the subwords tell marks apart; those that are learned with them do.
+
+    Raises:
+        UserError: a mark has characters that the subwords lack.
+    """
+    for mark, ids in zip(marks, text.source.subwords.encode(marks), strict=True):
+        if UNK in ids:
+            what = f"the vocabulary that subword.text names lacks characters of the mark {mark}"
+            raise UserError(what, "data.train", "choose a mark of characters that it has, or learn new subwords")
 
 
 class HeldOut:
@@ -101,14 +117,14 @@ class HeldOut:
         self._lines, self._digests = array("q"), array("q")
 
     def add(self, line: int, source: str, target: str) -> None:
-        """Offer the pair of a line."""
+        """Offer the pair with a number."""
         if self.wanted:
             text = f"{source.strip()}\n{target.strip()}".encode()
             self._lines.append(line)
             self._digests.frombytes(blake2b(text, digest_size=8).digest())
 
     def lines(self) -> frozenset[int]:
-        """The lines of the drawn pairs."""
+        """The numbers of the drawn pairs."""
         lines = np.asarray(self._lines)
         _, first, times = np.unique(np.asarray(self._digests), return_index=True, return_counts=True)
         once = lines[np.sort(first[times == 1])]
@@ -132,21 +148,22 @@ def _learn_truecasing(sides: Sequence[Words], chunks: Iterable[Chunk], processes
 
 
 def _learn_subwords(
-    sides: Sequence[Words], pairs: Sequence[tuple[str, str]], settings: Subword, processes: int
+    sides: Sequence[Words], pairs: Sequence[tuple[str, str]], settings: Subword, marks: Sequence[str], processes: int
 ) -> TextPipeline:
-    """The pipeline with subwords learned from some pairs.
+    """The pipeline with subwords learned from some pairs, and with an entry for each mark of a source.
 
     Raises:
         UserError: the text does not support so large a vocabulary; with two vocabularies, the faults of both.
     """
     texts = [_tokenised(words, [pair[side] for pair in pairs], processes) for side, words in enumerate(sides)]
     if settings.shared:
-        shared = Subwords.learn(itertools.chain(*texts), settings, "shared")
+        shared = Subwords.learn(itertools.chain(*texts), settings, "shared", marks)
         return TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared))
     learned, faults = [], []
     for role, words, sentences in zip(SIDES, sides, texts, strict=True):
         try:
-            learned.append(SideText(words, Subwords.learn(sentences, settings, role)))
+            own = marks if role == "source" else ()
+            learned.append(SideText(words, Subwords.learn(sentences, settings, role, own)))
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
@@ -172,7 +189,7 @@ def _extended(
     shown = f"{added[0]:,}" if text.shared else f"{added[0]:,} source and {added[1]:,} target"
     say(f"the vocabulary is extended by {shown} characters")
     source, target = (SideText(side.words, new) for side, new in zip(sides, subwords, strict=True))
-    return TextPipeline(source, target)
+    return TextPipeline(source, target).with_marks(text.source.marks)
 
 
 def text_folder(config: Config) -> Path:
@@ -258,12 +275,9 @@ def with_progress(
             work.add(len(chunk.lines), sum(len(line.encode()) + 1 for line in lines))
 
 
-def _size(files: dict[str, TextFile]) -> int | None:
-    """The bytes of the sentences of a corpus; None if a file is compressed."""
-    read = [file for part, file in files.items() if part != "documents"]
-    return None if any(file.compression for file in read) else sum(file.path.stat().st_size for file in read)
-
-
-def all_files(files: Files) -> list[TextFile]:
-    """The files of all splits."""
-    return [file for parts in files.values() for file in parts.values()]
+def _size(parts: Sequence[Part]) -> int | None:
+    """The bytes of the sentences of corpora; None if a file is compressed, or has more than sentences."""
+    read = [(role, file) for part in parts for role, file in part.files.items() if role != "documents"]
+    if any(file.compression or role == "file" for role, file in read):
+        return None
+    return sum(file.path.stat().st_size for _, file in read)

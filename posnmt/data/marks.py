@@ -1,4 +1,4 @@
-"""Marks of target languages in models for several: the first word of a source line, such as `<2de>` or `>>de<<`."""
+"""Marks: the first word of a source line, such as `<2de>` or `>>de<<` for a language, or `<news>` for a corpus."""
 
 from __future__ import annotations
 
@@ -47,22 +47,29 @@ def marks_in(pairs: Pairs, subwords: Subwords) -> dict[str, int]:
 
 
 def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
-    """The mark of a language.
+    """The mark of a language or of a corpus.
 
     Args:
-        language: its code; also a shorter or longer code if only one mark is of that language: `de` for `>>deu<<`.
+        language: its code; also a shorter or longer code if only one mark is of that language: `de` for `>>deu<<`. Of a
+            corpus, the mark itself or the word in it: `news` for `<news>`.
         marks: of the training text.
         option: that names the language, for errors.
 
     Raises:
         UserError: the language has no mark.
     """
-    codes = {match[2].lower(): mark for mark in marks if (match := _MARK.match(f"{mark} x"))}
+    codes = {}
+    for mark in marks:
+        if mark == language:
+            return mark
+        match = _MARK.match(f"{mark} x")
+        codes[re.sub(r"^\W+|\W+$", "", mark).lower() if match is None else match[2].lower()] = mark
     if not codes:
         what = "no marks of target languages are recorded of this run's training text"
         raise UserError(what, option, "leave it out, and write the marks before the lines as in training")
     code, alike = language.lower(), [each for each in codes if is_alike(each, language)]
     if code not in codes and len(alike) == 1:
         code = alike[0]
-    refuse_unknown(code, codes, "target language of this run", option)
+    called = "target language" if all(map(_MARK.match, (f"{mark} x" for mark in codes.values()))) else "mark"
+    refuse_unknown(code, codes, f"{called} of this run", option)
     return codes[code]

@@ -106,6 +106,11 @@ def shifts(sources: Sequence[str], targets: Sequence[str]) -> list[Shift]:
     return _shifts(read, len(sources))
 
 
+def shifts_in(read: Read, count: int) -> list[Shift]:
+    """The stretches of a text with a number of lines that are misaligned, in their order; see `shifts_of`."""
+    return _shifts(read, count)
+
+
 def shifts_of(files: Mapping[str, TextFile], count: int) -> list[Shift]:
     """The stretches of a corpus that are misaligned, in their order.
 

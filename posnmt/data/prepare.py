@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.markup import escape
 from rich.table import Table
 
 from posnmt.base.errors import UserError, existing_file, raise_all
@@ -31,13 +32,14 @@ from posnmt.config.schema import Config, Data, Pairs, SubwordSampling
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
-from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
+from posnmt.data.corpus import BYTE_ORDER_MARK, LINE_BITS, NOT_BOTH, Chunk, Findings, TextFile
 from posnmt.data.encode import REASONS, Account, EncodeChunk
-from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
+from posnmt.data.learn import Report, learn, text_folder, with_progress
+from posnmt.data.listed import Files, Part, all_files, files_of, part_of, read_parts
 from posnmt.data.pairing import pairs_of, read_lexicon, translations_of
 from posnmt.data.restored import settings_of, shown
 from posnmt.data.sampling import Sampler
-from posnmt.data.store import Split, SplitWriter, Store, sampled_splits
+from posnmt.data.store import CorpusCounts, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
 from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
 
@@ -122,14 +124,16 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
     text, findings, held_out = learn(config, files, processes, say)
     samplers = _samplers(config.subword.sampling, text)
     with creating(folder) as building:
-        sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
+        sources = {name: partial(read_parts, parts) for name, parts in files.items()}
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
-        pairs = {name: findings.lines[next(iter(parts.values()))] for name, parts in files.items()}
+        pairs = {name: sum(findings.lines[part.first] for part in parts) for name, parts in files.items()}
         every = -(-pairs["train"] // COMPARED)
         if held_out:
             pairs = {"train": pairs["train"] - len(held_out), "dev": len(held_out)}
-        splits, sampling = _write(config, sources, text, samplers, building, processes, pairs, every, say)
+        splits, more = _write(config, sources, text, samplers, building, processes, pairs, every, say)
+        if config.data.corpora:
+            more["corpora"] = _corpora(files["train"], findings, more["corpora"], held_out)
         if config.subword.pairs is not None and text.pairs is None:
             text = _with_pairs(config, config.subword.pairs, text, Split(building / "train.arrow"), say)
         manifest = {
@@ -139,9 +143,9 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
             "inputs": [_input(file, inputs.hashes[file], findings) for file in all_files(files)],
             "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
             "splits": splits,
-            "signs": signs({name: Split(building / f"{name}.arrow") for name in splits}, files),
+            "signs": signs({name: Split(building / f"{name}.arrow") for name in splits}, files, text),
             "versions": _versions(config.data.tokenisers),
-        } | sampling
+        } | more
         if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
         text.save(building / "text")
@@ -216,16 +220,49 @@ def table(store: Store) -> Table:
     return result
 
 
+def corpora_table(store: Store, data: Data) -> Table | None:
+    """The pairs of each corpus of a list: read, dropped by reason, kept, and in a pass; None without a list."""
+    if not data.corpora:
+        return None
+    counts = store.manifest["corpora"]
+    reasons = [reason for reason in (*REASONS, NOT_BOTH) if any(each["dropped"].get(reason) for each in counts)]
+    dropped = [f"dropped: {reason}" for reason in reasons]
+    result = Table("corpus", "read", "held out", *dropped, "kept", "weight", "in a pass", "used", title="data.train")
+    for column in result.columns[1:-1]:
+        column.justify = "right"
+    for number, (section, each) in enumerate(zip(data.corpora, counts, strict=True)):
+        seen = f"{each['kept'] * section.weight:,.10g}"
+        used = "always" if section.whole else f"from {section.begin:g} until {section.until:g}"
+        mark = f" {section.mark}" if section.mark else ""
+        name = section.file or section.tsv or section.source
+        numbers = [
+            each["read"],
+            each["held_out"],
+            *(each["dropped"].get(reason, 0) for reason in reasons),
+            each["kept"],
+        ]
+        row = [
+            escape(f"{number}: {name}{mark}"),
+            *(f"{count:,}" for count in numbers),
+            f"{section.weight:g}",
+            seen,
+            used,
+        ]
+        result.add_row(*row)
+    return result
+
+
 def input_files(data: Data) -> Files:
     """The input files of each split; reports all that are missing, folders, pipes or empty together."""
-    corpora = {"train": data.train} | ({"dev": data.dev} if data.dev else {})
     files: Files = {}
     faults: list[UserError] = []
-    for name, corpus in corpora.items():
-        try:
-            files[name] = corpus_files(corpus, data.root, f"data.{name}")
-        except UserError as fault:
-            faults.append(fault)
+    for name, corpora in files_of(data).items():
+        for number, corpus in enumerate(corpora):
+            role = f"data.{name}.{number}" if name == "train" and data.corpora else f"data.{name}"
+            try:
+                files.setdefault(name, []).append(part_of(corpus, data, role))
+            except UserError as fault:
+                faults.append(fault)
     for file in all_files(files):
         try:
             path = existing_file(file.path, file.role)
@@ -299,7 +336,8 @@ def _samplers(settings: SubwordSampling | None, text: TextPipeline) -> tuple[Sam
     """The samplers of random segmentations of source and target; None if `subword.sampling` is not set."""
     if settings is None:
         return None
-    return Sampler(text.source.subwords, settings), Sampler(text.target.subwords, settings)
+    marks = text.source.marks
+    return Sampler(text.source.subwords, settings, marks), Sampler(text.target.subwords, settings, marks)
 
 
 def _lexicon(config: Config, pairs: Pairs) -> Path | None:
@@ -341,20 +379,48 @@ def _hash_file(file: TextFile) -> str:
 def _key(config: Config, files: Files, hashes: dict[TextFile, str]) -> str:
     """SHA-256 of everything that a store depends on: the contents of the files, not their names."""
     inputs = [
-        [split, part, file.compression, hashes[file]] for split, parts in files.items() for part, file in parts.items()
+        [*_place(config.data, split, number, part), role, file.compression, hashes[file]]
+        for split, parts in files.items()
+        for number, part in enumerate(parts)
+        for role, file in part.files.items()
     ]
     content = json.dumps([FORMAT, _settings(config), inputs], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, findings: Findings) -> Iterator[Chunk]:
-    """The pairs of a corpus on some lines if `chosen`, else those on all other lines."""
-    for chunk in read_chunks(files, findings):
+def _place(data: Data, split: str, number: int, part: Part) -> list[Any]:
+    """The place of a corpus in the key of a store; in a list, how it is read is a part of it."""
+    return [split, number, *part.content] if split == "train" and data.corpora else [split]
+
+
+def _corpora(
+    parts: Sequence[Part], findings: Findings, kept: Mapping[int, Account], held_out: frozenset[int]
+) -> list[CorpusCounts]:
+    """The counts of each corpus of a list.
+
+    Args:
+        kept: the account of each corpus in `train`, by its number.
+        held_out: the numbers of pairs that are in dev instead.
+    """
+    counts = []
+    for number, part in enumerate(parts):
+        account, file = kept[number], part.first
+        dropped = {reason: account.dropped[reason] for reason in REASONS}
+        if lacking := findings.count(file, NOT_BOTH):
+            dropped[NOT_BOTH] = lacking
+        held = sum(each >> LINE_BITS == number for each in held_out)
+        counts.append(CorpusCounts(read=findings.lines[file], held_out=held, dropped=dropped, kept=account.kept))
+    return counts
+
+
+def _chunks(parts: Sequence[Part], lines: frozenset[int], chosen: bool, findings: Findings) -> Iterator[Chunk]:
+    """The pairs of corpora with some numbers if `chosen`, else all others."""
+    for chunk in read_parts(parts, findings):
         rows = [row for row, line in enumerate(chunk.lines) if (line in lines) == chosen]
         if rows:
             documents = chunk.documents and [chunk.documents[row] for row in rows]
             sources, targets = ([side[row] for row in rows] for side in (chunk.sources, chunk.targets))
-            yield Chunk([chunk.lines[row] for row in rows], sources, targets, documents)
+            yield Chunk([chunk.lines[row] for row in rows], sources, targets, documents, chunk.mark)
 
 
 def _write(
@@ -369,15 +435,20 @@ def _write(
         every: one line of so many is decoded again.
 
     Returns:
-        The counts of each split; `sampling` and the counts of random segmentations, if there are some.
+        The counts of each split; `sampling` and the counts of random segmentations, if there are some; `corpora` and
+        the account of each corpus of a list in `train`.
     """
-    splits, sampling = {}, {}
+    splits: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    listed = len(config.data.corpora)
+    column = "corpus\t" if listed else ""
     with (folder / "dropped.tsv").open("w", encoding="utf-8", newline="\n") as dropped:
-        dropped.write("split\tline\treason\tsource length\ttarget length\n")
+        dropped.write(f"split\t{column}line\treason\tsource length\ttarget length\n")
         for name, read in sources.items():
             found = Findings(config.data.accept, stop=True)
             chunks = with_progress(read(found), f"encoding data.{name}", say, total=pairs[name])
             account = Account()
+            accounts = {number: Account() for number in range(listed if name == "train" else 0)}
             drawing = samplers if name == "train" else None
             encode = EncodeChunk(text, name, config.data.max_length, drawing, every)
             names = [name, *(sampled_splits(drawing[0].settings.segmentations) if drawing else ())]
@@ -388,13 +459,21 @@ def _write(
                     for writer, rows in zip(writers, (part.rows, *part.sampled), strict=True):
                         writer.add(rows)
                     account.add(part.account)
-                    dropped.writelines("\t".join(map(str, (name, *pair))) + "\n" for pair in part.dropped)
+                    if part.corpus in accounts:
+                        accounts[part.corpus].add(part.account)
+                    for number, *why in part.dropped:
+                        place = [*([part.corpus] if listed else []), number & ((1 << LINE_BITS) - 1)]
+                        dropped.write("\t".join(map(str, (name, *place, *why))) + "\n")
             splits[name] = account.manifest()
+            if accounts:
+                more["corpora"] = accounts
             if drawing:
-                sampling["sampling"] = {"segmentations": len(names) - 1, **account.sampling()}
+                more["sampling"] = {"segmentations": len(names) - 1, **account.sampling()}
             if account.kept == 0:
                 raise _nothing_left(name, account, config.data)
-    return splits, sampling
+            faults = [_nothing_left(f"{name}.{each}", of, config.data) for each, of in accounts.items() if not of.kept]
+            raise_all(faults)
+    return splits, more
 
 
 def _nothing_left(name: str, account: Account, data: Data) -> UserError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from random import Random
 
@@ -35,24 +35,26 @@ class Sampler:
     Args:
         subwords: the model.
         settings: `dropout` is read for BPE models, `alpha` for unigram models.
+        marks: of corpora, which are pieces of the model; one that begins a text is never divided.
 
     Raises:
         UserError: the model is of another kind.
     """
 
-    def __init__(self, subwords: Subwords, settings: SubwordSampling) -> None:
+    def __init__(self, subwords: Subwords, settings: SubwordSampling, marks: Sequence[str] = ()) -> None:
         model = subwords.message
         trained, types = model.trainer_spec, model.SentencePiece
         segment = {trained.BPE: self._merged, trained.UNIGRAM: self._drawn}.get(trained.model_type)
         usual = {types.NORMAL, types.UNKNOWN, types.CONTROL}
-        if segment is None or subwords.entries is not None or {piece.type for piece in model.pieces} - usual:
+        others = [piece.piece for piece in model.pieces if piece.type not in usual]
+        if segment is None or subwords.entries is not None or {*others} - {*marks}:
             raise UserError(
                 "segmentations are sampled of SentencePiece's BPE and unigram models only, without bytes or pieces of"
                 " the user, and without a vocabulary beside the model, as after `posnmt import`",
                 "subword.sampling",
                 "leave it out, or learn the subwords: leave subword.text out",
             )
-        self.subwords, self.settings = subwords, settings
+        self.subwords, self.settings, self.marks = subwords, settings, tuple(marks)
         self._segment: Callable[[str, Random], Iterator[str]] = segment
         normal = [(number, piece) for number, piece in enumerate(model.pieces) if piece.type == types.NORMAL]
         self._ids = {piece.piece: number for number, piece in normal}
@@ -64,17 +66,20 @@ class Sampler:
         self._lattices: dict[str, Lattice] = {}
         self._remembered = 0
 
-    def __reduce__(self) -> tuple[type[Sampler], tuple[Subwords, SubwordSampling]]:
-        return Sampler, (self.subwords, self.settings)
+    def __reduce__(self) -> tuple[type[Sampler], tuple[Subwords, SubwordSampling, Sequence[str]]]:
+        return Sampler, (self.subwords, self.settings, self.marks)
 
     def samples(self, text: str, random: Random) -> list[list[int]]:
         """The ids of random segmentations of a tokenised text, as many as the settings say, without bos and eos."""
-        words = self._words.findall(self.subwords.normalised(text))
+        mark = next((mark for mark in self.marks if text.startswith(f"{mark} ")), "")
+        first = self.subwords.encode([mark])[0] if mark else []
+        words = self._words.findall(self.subwords.normalised(text[len(mark) :]))
         samples = []
         for _ in range(self.settings.segmentations):
             ids = [self._ids.get(piece, UNK) for word in words for piece in self._segment(word, random)]
             # as in SentencePiece, unknown neighbours are one
-            samples.append([number for number, same in groupby(ids) for number in (same if number != UNK else [UNK])])
+            joined = (number for number, same in groupby(ids) for number in (same if number != UNK else [UNK]))
+            samples.append([*first, *joined])
         return samples
 
     def _merged(self, word: str, random: Random) -> Iterator[str]:

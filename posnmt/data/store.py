@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, sha256_of
 from posnmt.base.version import check_format
+from posnmt.data.corpus import LINE_BITS
 from posnmt.data.offsets import Shift
 from posnmt.data.text import TextPipeline
 
@@ -106,9 +107,19 @@ class Split:
         return len(self.source_lengths)
 
     @cached_property
-    def lines(self) -> NDArray[np.int64]:
-        """int64 [N]: the 1-based line of each pair in the original files."""
+    def numbers(self) -> NDArray[np.int64]:
+        """int64 [N]: the number of each pair, which is its line or, in a list, `corpus << LINE_BITS | line`."""
         return np.concatenate([_numbers(batch.column("line"), np.int64) for batch in self._batches])
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """int64 [N]: the 1-based line of each pair in the original files of its corpus."""
+        return self.numbers & ((1 << LINE_BITS) - 1)
+
+    @cached_property
+    def corpora(self) -> NDArray[np.int64]:
+        """int64 [N]: the number of the corpus of each pair in a list of corpora, ascending; 0 without a list."""
+        return self.numbers >> LINE_BITS
 
     def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Source and target ids of pair `index`: int32 views into the file, read-only, without bos and eos."""
@@ -130,7 +141,8 @@ class Split:
 
     def where(self, index: int) -> str:
         """The origin of a pair, for errors."""
-        return f"line {self.lines[index]}"
+        listed = f" of data.train.{self.corpora[index]}" if self.corpora.any() else ""
+        return f"line {self.lines[index]}{listed}"
 
     @property
     def documents(self) -> pa.LargeStringArray:
@@ -210,11 +222,21 @@ class _Sampling(TypedDict):
     target: _SampledSide
 
 
+class CorpusCounts(TypedDict):
+    """Pairs of a corpus in a list; those read are held out, dropped or kept."""
+
+    read: int
+    held_out: int
+    dropped: dict[str, int]
+    kept: int
+
+
 class _Manifest(TypedDict):
     """What is read of the manifest."""
 
     key: str
     splits: dict[str, _Counts]
+    corpora: NotRequired[list[CorpusCounts]]
     signs: _Signs
     sampling: NotRequired[_Sampling]
     files: dict[str, str]

@@ -194,7 +194,11 @@ class Subwords:
 
         Not in unigram, where the best segmentation of a text may differ by rounding. BPE's scores are merge ranks.
         """
-        first = next((n for n in range(SPECIALS, len(self._processor)) if not self._processor.is_byte(n)), SPECIALS)
+        message = self.message
+        unranked = (message.SentencePiece.BYTE, message.SentencePiece.USER_DEFINED)  # which come first
+        first = next(
+            (n for n in range(SPECIALS, len(message.pieces)) if message.pieces[n].type not in unranked), SPECIALS
+        )
         ranked = all(self._processor.get_score(n) == first - n for n in range(first, len(self._processor)))
         across = any(BLANK in piece[1:] for piece in self._own_pieces)
         return ranked and not across and self._processor.piece_to_id(BLANK) != self._processor.unk_id()
@@ -287,13 +291,14 @@ class Subwords:
         return max(map(len, texts))
 
     @classmethod
-    def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:
-        """Learn a model of `settings.vocabulary` + 4 entries.
+    def learn(cls, sentences: Iterable[str], settings: Subword, role: str, marks: Sequence[str] = ()) -> Subwords:
+        """Learn a model of `settings.vocabulary` + 4 entries, and one more for each mark.
 
         Args:
             sentences: the sample.
             settings: the `subword` section.
             role: for messages: `source`, `target` or `shared`.
+            marks: words that are never divided.
 
         Raises:
             UserError: the sample does not support a vocabulary of that size; the message names the supported size.
@@ -301,6 +306,7 @@ class Subwords:
         import sentencepiece
 
         model = io.BytesIO()
+        own: dict[str, Any] = {"user_defined_symbols": list(marks)} if marks else {}
         try:
             with TemporaryDirectory() as folder:
                 train = partial(
@@ -309,7 +315,8 @@ class Subwords:
                     model_writer=model,
                     byte_fallback=settings.byte_fallback,
                     model_type=settings.type,
-                    vocab_size=settings.vocabulary + SPECIALS,
+                    vocab_size=settings.vocabulary + SPECIALS + len(marks),
+                    **own,
                     character_coverage=settings.character_coverage,
                     **_rule(settings.normalisation, Path(folder)),
                     pad_id=PAD,
@@ -322,7 +329,7 @@ class Subwords:
                 )
                 waited_for(f"learning {role} subwords", train)
         except RuntimeError as error:
-            raise _vocabulary_fault(str(error), settings, role) from None
+            raise _vocabulary_fault(str(error), settings, role, SPECIALS + len(marks)) from None
         learned = cls(model.getvalue())
         if settings.normalisation != "identity":
             return learned
@@ -368,12 +375,12 @@ class VocabularyTooLarge(UserError):
         self.largest = largest
 
 
-def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
-    """SentencePiece's error in terms of the configuration, which does not count the special symbols."""
+def _vocabulary_fault(message: str, settings: Subword, role: str, uncounted: int) -> UserError:
+    """SentencePiece's error in terms of the configuration, which does not count special symbols and marks."""
     if match := re.search(r"too high .*<= (\d+)", message):
-        return VocabularyTooLarge(settings, role, int(match[1]) - SPECIALS)
+        return VocabularyTooLarge(settings, role, int(match[1]) - uncounted)
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        smallest = int(match[1]) - SPECIALS
+        smallest = int(match[1]) - uncounted
         return UserError(
             f"subword.vocabulary: {settings.vocabulary} is too small for the {role} training text, whose characters "
             f"alone need {smallest} entries",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from posnmt.config.schema import Data, ListedCorpus
 from posnmt.config.writing import COUNTRIES, EXAMPLES, TWO_LETTERS, Writing, writing
-from posnmt.data.corpus import Findings, TextFile, read_chunks
+from posnmt.data.corpus import Findings
+from posnmt.data.listed import Part, files_of, read_part
 
 MOST_PAIRS = 1_000_000
-"""The most pairs that are read; a larger corpus is judged by these."""
+"""The most pairs of a corpus that are read; a larger one is judged by these."""
 
 _NO_LANGUAGE = {
     "all", "ann", "bin", "bpe", "csv", "dat", "dev", "dic", "doc", "err", "hyp", "ids", "idx", "inp", "lab", "lem",
@@ -27,7 +29,7 @@ class Survey:
     """Properties of a training corpus.
 
     Attributes:
-        pairs: that were read; about `MOST_PAIRS` of a larger corpus.
+        pairs: that were read; about `MOST_PAIRS` of a larger corpus, and as many of each corpus of a list.
         characters: of the larger side.
         alphabet: distinct characters of both sides.
         source, target: how each side is written.
@@ -40,22 +42,38 @@ class Survey:
     target: Writing
 
 
-def survey(files: dict[str, TextFile]) -> Survey:
-    """Survey a corpus, given by the result of `corpus_files`. Its faults are left to `prepare`, which reports all."""
+def survey(parts: Sequence[Part]) -> Survey:
+    """Survey the corpora to train on. Their faults are left to `prepare`, which reports all."""
     findings = Findings(accept=("empty", "crlf"))
     counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     examples: tuple[list[str], list[str]] = ([], [])
     pairs = 0
-    for chunk in read_chunks(files, findings):
-        for side, lines in enumerate((chunk.sources, chunk.targets)):
-            counts[side].update("".join(lines))
-            examples[side].extend(lines[: EXAMPLES - len(examples[side])])
-        pairs += len(chunk.lines)
-        if pairs >= MOST_PAIRS:
-            break
+    for number, part in enumerate(parts, start=1):
+        enough, read = EXAMPLES * number // len(parts), 0
+        for chunk in read_part(part, findings):
+            for side, lines in enumerate((chunk.sources, chunk.targets)):
+                counts[side].update("".join(lines))
+                examples[side].extend(lines[: max(0, enough - len(examples[side]))])
+            read += len(chunk.lines)
+            if read >= MOST_PAIRS:
+                break
+        pairs += read
     source, target = (writing(lines) for lines in examples)
     alphabet = len({*counts[0], *counts[1]})
     return Survey(pairs, max(counts[0].total(), counts[1].total()), alphabet, source, target)
+
+
+def languages_of(data: Data) -> tuple[str | None, str | None]:
+    """The languages of source and target by the names of files and fields of the training text, if these have them."""
+    found = []
+    for side in ("source", "target"):
+        names: list[str | None] = []
+        for corpus in files_of(data)["train"]:
+            names.append(getattr(corpus, side))
+            if isinstance(corpus, ListedCorpus) and corpus.fields is not None:
+                names.append(f"x.{getattr(corpus.fields, side)}")
+        found.append(language_of(names))
+    return found[0], found[1]
 
 
 def language_of(names: Iterable[str | None]) -> str | None:

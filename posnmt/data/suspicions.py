@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Data
 from posnmt.config.writing import EXAMPLES
-from posnmt.data.corpus import Findings, read_chunks
+from posnmt.data.corpus import Findings
+from posnmt.data.listed import Files, Part, files_of, lines_of, read_part
+from posnmt.data.offsets import Shift, shifts_in, shifts_of
 from posnmt.data.offsets import sentences as sentences_of_shifts
-from posnmt.data.offsets import shifts_of
 from posnmt.data.survey import language_of
 
 if TYPE_CHECKING:
-    from posnmt.data.corpus import TextFile
     from posnmt.data.store import Split, Store
+    from posnmt.data.text import TextPipeline
 
 OVERLAP = 0.01
 """The share of dev pairs that may be in train without a warning."""
@@ -40,15 +42,30 @@ _BETWEEN_WORDS = re.compile(r"[\W\d_]+")
 Sides = tuple[Sequence[str], Sequence[str]]
 
 
-def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> dict[str, Any]:
-    """The signs in the finished splits and in the first lines of the input files, for the manifest."""
+def signs(splits: dict[str, Split], files: Files, text: TextPipeline) -> dict[str, Any]:
+    """The signs in the finished splits and in the first lines of the input files, for the manifest.
+
+    Args:
+        text: of the splits.
+    """
     counted: dict[str, Any] = {}
     if "dev" in splits:
-        counted["dev_pairs_in_train"] = overlap(splits["dev"], splits["train"])
+        prefixes = text.source.subwords.encode(text.source.marks)
+        counted["dev_pairs_in_train"] = overlap(splits["dev"], splits["train"], prefixes)
     if "dev" in files:
         counted["exchanged"] = exchanged(_first_lines(files["train"]), _first_lines(files["dev"]))
-    counted["shifts"] = {name: shifts_of(parts, int(splits[name].lines[-1])) for name, parts in files.items()}
+    counted["shifts"] = {
+        name if len(parts) == 1 else f"{name}.{number}": _shifts(part, splits[name], number)
+        for name, parts in files.items()
+        for number, part in enumerate(parts)
+    }
     return counted
+
+
+def _shifts(part: Part, split: Split, number: int) -> list[Shift]:
+    """The misaligned stretches of a corpus, the one with a number in its split."""
+    last = int(split.lines[split.corpora == number][-1])
+    return shifts_in(partial(lines_of, part), last) if "file" in part.files else shifts_of(part.files, last)
 
 
 def warnings(store: Store, data: Data) -> list[str]:
@@ -71,19 +88,30 @@ def warnings(store: Store, data: Data) -> list[str]:
         )
     for name, stretches in counted.get("shifts", {}).items():
         sentences += [f"{name}: {sentence}" for sentence in sentences_of_shifts(stretches, "target", "source")]
-    named = tuple(language_of((name,)) for name in (data.train.source, data.train.target))
     written = (data.source_language, data.target_language)
-    if None not in written and named == written[::-1] and named[0] != named[1]:
-        sentences.append(
-            f"by their names the files are {named[0]} and {named[1]}, and data.source_language and .target_language are"
-            f" {written[0]} and {written[1]}"
-        )
-    return sentences
+    for corpus in files_of(data)["train"]:
+        named = tuple(language_of((name,)) for name in (corpus.source, corpus.target))
+        if None not in written and named == written[::-1] and named[0] != named[1]:
+            sentences.append(
+                f"by their names the files are {named[0]} and {named[1]}, and data.source_language and .target_language"
+                f" are {written[0]} and {written[1]}"
+            )
+    return list(dict.fromkeys(sentences))
 
 
-def overlap(some: Split, many: Split) -> int:
-    """How many pairs of a split are in another one, with the same subwords on both sides."""
-    return int(np.isin(fingerprints(some), fingerprints(many)).sum())
+def overlap(some: Split, many: Split, prefixes: Sequence[Sequence[int]] = ()) -> int:
+    """How many pairs of a split are in another one, with the same subwords on both sides.
+
+    Args:
+        prefixes: subwords that the source may have before it in the other split.
+    """
+    others = fingerprints(many)
+    found = np.isin(fingerprints(some), others)
+    for prefix in prefixes:
+        pairs = [some.pair(number) for number in range(len(some))]
+        sources = _hashes_of([[*prefix, *source.tolist()] for source, _ in pairs])
+        found |= np.isin(_paired(sources, _hashes_of([target.tolist() for _, target in pairs])), others)
+    return int(found.sum())
 
 
 def fingerprints(split: Split) -> NDArray[np.uint64]:
@@ -165,9 +193,12 @@ def _likelihood(counts: Counter[str], learned: Counter[str]) -> float:
     return sum(count * math.log((learned[pair] + 1) / total) for pair, count in counts.items()) / max(1, counts.total())
 
 
-def _first_lines(files: dict[str, TextFile]) -> Sides:
-    """The first lines of both sides of a corpus."""
-    chunks = read_chunks(files, Findings(accept=("empty", "crlf")))
-    pairs = islice(((s, t) for chunk in chunks for s, t in zip(chunk.sources, chunk.targets, strict=True)), EXAMPLES)
+def _first_lines(parts: Sequence[Part]) -> Sides:
+    """The first lines of both sides of corpora, of each the same number."""
+    pairs = list[tuple[str, str]]()
+    for part in parts:
+        chunks = read_part(part, Findings(accept=("empty", "crlf")))
+        found = ((s, t) for chunk in chunks for s, t in zip(chunk.sources, chunk.targets, strict=True))
+        pairs += islice(found, EXAMPLES // len(parts))
     source, target = zip(*pairs, strict=True)
     return source, target

@@ -36,6 +36,8 @@ class SideText:
 
     Attributes:
         mark: of a target language, put before each text that is encoded; empty for no mark.
+        marks: of the corpora that a model was trained on (`data.train`). One at the beginning of a text is a subword of
+            its own, and the rest of the text is split as it would be without it.
         reads_forms: whether other forms replace characters that the vocabulary lacks (`posnmt.data.forms`). True for a
             source; a target is encoded as it is written.
     """
@@ -44,6 +46,7 @@ class SideText:
     subwords: Subwords
     mark: str = ""
     reads_forms: bool = False
+    marks: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -52,6 +55,10 @@ class SideText:
 
     def split(self, text: str) -> str:
         """A text in the form that is split into subwords: tokenised; empty if it has invisible marks only."""
+        for mark in self.marks:
+            if (marked := text.lstrip()).startswith(mark):
+                rest = replace(self, marks=()).split(marked[len(mark) :])
+                return f"{mark} {rest}" if rest else ""
         if not is_visible(text):
             return ""
         tokenised = self.words.split(text)
@@ -89,6 +96,11 @@ class TextPipeline:
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", replace(self.source, reads_forms=True))
 
+    def with_marks(self, marks: Sequence[str]) -> TextPipeline:
+        """The pipeline that also knows the marks of corpora."""
+        known = tuple(dict.fromkeys([*self.source.marks, *marks]))
+        return replace(self, source=replace(self.source, marks=known))
+
     def marked(self, mark: str) -> TextPipeline:
         """The pipeline that has a mark before each source text."""
         return replace(self, source=replace(self.source, mark=mark))
@@ -118,6 +130,8 @@ class TextPipeline:
             }
         if self.pairs is not None:
             self.pairs.save(folder / PAIRS)
+        if self.source.marks:
+            settings["marks"] = list(self.source.marks)
         text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
         (folder / "text.json").write_text(text, encoding="utf-8", newline="\n")
 
@@ -134,12 +148,13 @@ class TextPipeline:
         try:
             sides = [_load_words(folder, name, settings[name]) for name in SIDES]
             shared = bool(settings["shared"])
+            marks = tuple(map(str, settings.get("marks", ())))
         except (ValueError, KeyError, TypeError):
             raise UserError("not the settings of a text pipeline", path, "prepare the store again") from None
         source = Subwords.load(folder / "source.model")
         target = source if shared and source.entries is None else Subwords.load(folder / "target.model")
         pairs = WordPairs.load(folder / PAIRS, len(source), len(target)) if (folder / PAIRS).exists() else None
-        return cls(SideText(sides[0], source), SideText(sides[1], target), pairs)
+        return cls(SideText(sides[0], source, marks=marks), SideText(sides[1], target), pairs)
 
 
 def text_hash(folder: str | Path) -> str:

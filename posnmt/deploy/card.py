@@ -8,7 +8,7 @@ from typing import Any
 from safetensors import safe_open
 
 from posnmt.base.version import __version__
-from posnmt.config.schema import Corpus
+from posnmt.config.schema import Corpus, ListedCorpus
 from posnmt.deploy.folder import Manifest
 from posnmt.run.run import Run
 
@@ -102,9 +102,10 @@ def _shown(choices: list[dict[str, Any]]) -> str:
     return " + ".join(shown) or "none"
 
 
-def _names(corpus: Corpus) -> str:
-    """The file names of a corpus, without folders."""
-    paths = [corpus.tsv] if corpus.tsv is not None else [corpus.source, corpus.target]
+def _names(corpora: Corpus | list[ListedCorpus]) -> str:
+    """The file names of a corpus or of several, without folders."""
+    listed = [corpora] if isinstance(corpora, Corpus) else corpora
+    paths = [path for each in listed for path in (getattr(each, "file", None), each.tsv, each.source, each.target)]
     return ", ".join(path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths if path is not None)
 
 

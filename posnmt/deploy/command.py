@@ -162,18 +162,18 @@ def _opened(folder: Path, checkpoint: str, search: dict[str, Any]) -> ModelChoic
     precision = None if precision == "auto" else precision
     load: Callable[[], Engine]
     if is_exported(folder):
-        decode, load, marks = _exported(folder, checkpoint, precision, settings)
+        decode, load, marks, known = _exported(folder, checkpoint, precision, settings)
         identify = partial(sha256_of, folder / EXPORTED)
     else:
         run = Run.open(folder)
-        decode, marks = run.config.decode, run.marks
+        decode, marks, known = run.config.decode, run.marks, run.known_marks
         load = partial(_converted, run, checkpoint, precision or "fp32", with_options(decode, settings).positions)
         identify = partial(fingerprint, run, checkpoint)
 
     def identity() -> dict[str, Any]:
         return {"models": [identify()], "products": precision}
 
-    return ModelChoice(with_options(decode, settings), load, identity, lambda: marks)
+    return ModelChoice(with_options(decode, settings), load, identity, lambda: marks, lambda: known)
 
 
 def _faster(search: dict[str, Any]) -> list[str]:
@@ -183,8 +183,11 @@ def _faster(search: dict[str, Any]) -> list[str]:
 
 def _exported(
     folder: Path, checkpoint: str, precision: str | None, search: dict[str, Any]
-) -> tuple[Decode, Callable[[], Engine], dict[str, int]]:
-    """An exported model's search settings, the function that loads its engine, and its marks of target languages."""
+) -> tuple[Decode, Callable[[], Engine], dict[str, int], Sequence[str]]:
+    """An exported model's settings of search, the function that loads its engine, and its marks.
+
+    The marks are those of target languages, and those of corpora.
+    """
     manifest, text = open_folder(folder)
     if "positions" in search:
         what = "positions of an exported model cannot be changed"
@@ -203,7 +206,7 @@ def _exported(
     def load() -> Engine:
         return CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained, several)
 
-    return manifest.decode, load, manifest.marks
+    return manifest.decode, load, manifest.marks, text.source.marks
 
 
 def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) -> CTranslate2Engine:

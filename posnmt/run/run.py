@@ -225,6 +225,11 @@ class Run:
         """
         return _validated(read_json(self.folder / "record.json") or {}, "marks", dict[str, int], {}, self.folder)
 
+    @property
+    def known_marks(self) -> list[str]:
+        """The marks that a source may begin with: of target languages, and of corpora."""
+        return list(dict.fromkeys([*self.marks, *self.text().source.marks]))
+
     def with_own_text(self, config: Config) -> Config:
         """The configuration for resuming this run: it reads the run's own copy of the text pipeline.
 
@@ -444,6 +449,10 @@ def refuse_other_config(run: Run, config: Config) -> None:
         for key in sorted({*old, *new})
         if old.get(key) != new.get(key) and key not in may_differ and not key.startswith((*LOCATIONS, "decode."))
     ]
+    was, now = (_mixture(each) for each in (run.config, config))
+    if was != now:
+        differing.append("data.train")
+        old, new = {**old, "data.train": was}, {**new, "data.train": now}
     if differing:
         shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -451,6 +460,11 @@ def refuse_other_config(run: Run, config: Config) -> None:
             f"the run was started with another config: {shown}{more}", run.folder,
             "resume with the run's own config.yaml, or start a new run with another --out",
         )  # fmt: skip
+
+
+def _mixture(config: Config) -> list[dict[str, float]]:
+    """The settings of the corpora of a list that the batches depend on, and the store does not."""
+    return [{"weight": each.weight, "from": each.begin, "until": each.until} for each in config.data.corpora]
 
 
 def refuse_other_text(run: Run, key: str) -> None:

@@ -18,6 +18,7 @@ from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Model, Train
 from posnmt.data.batch import BatchPlan, Pair
 from posnmt.data.joined import Alternating, Concatenated, InContext, Joined
+from posnmt.data.mixture import Mixture
 from posnmt.data.store import Split, Store
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
@@ -85,7 +86,7 @@ class Training:
     def share(self) -> float:
         """The share of the budget that is spent, by the clock of the first process (collective)."""
         train, progress = self.config.train, self.progress
-        share = progress.share(train, len(self.plan.epoch(progress.cursor.epoch)))
+        share = progress.share(train, len(self.plan.of(progress.cursor)))
         return share if train.minutes is None else self.fabric.broadcast(share)
 
     def evaluation_is_due(self) -> bool:
@@ -165,7 +166,7 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     gradients: Gradients = InParts(fabric, loss) if alone_on_cpu else Whole(fabric, wrapped_loss, train.shard)
     wrapped_loss.train()
     corpus = training_pairs(train, store)
-    plan = batch_plan(train, corpus)
+    plan = batch_plan(config, corpus, fabric.world_size * train.accumulate)
     t = Training(
         config, store, fabric, corpus, plan, loss, gradients, optimizer, wrapped_loss, wrapped_optimizer,
         display or Display(quiet=True),
@@ -198,11 +199,22 @@ def _tokens(splits: Sequence[Split]) -> tuple[int, int]:
     return source, target
 
 
-def batch_plan(train: Train, corpus: Corpus) -> BatchPlan:
-    """The order of a training corpus's batches."""
-    segmentations = len(corpus.corpora) if isinstance(corpus, Alternating) else 1
+def batch_plan(config: Config, corpus: Corpus, batches: int = 1) -> BatchPlan:
+    """The order of a training corpus's batches.
+
+    Args:
+        batches: of an update, over all processes and accumulation rounds.
+
+    Raises:
+        UserError: a corpus of a list is never used.
+    """
+    train = config.train
+    segmentations = len(corpus.segmentations) if isinstance(corpus, Alternating) else 1
     size, unit = train.batch, train.batch_unit
-    return BatchPlan(corpus, size, unit, train.seed, train.sort_by, segmentations, train.with_replacement)
+    mixture = None
+    if config.data.corpora:
+        mixture = Mixture(corpus.corpora, config.data.corpora, train.seed, train.steps, train.epochs, batches)
+    return BatchPlan(corpus, size, unit, train.seed, train.sort_by, segmentations, train.with_replacement, mixture)
 
 
 def training_pairs(train: Train, store: Store) -> Corpus:

@@ -170,8 +170,7 @@ def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], i
         apart = [sources.argmax(), targets.argmax()] if plan.size > 1 else [(sources + targets).argmax()]
         numbers = np.resize(apart, plan.size)
         return numbers, padded(numbers)
-    passes = range(epoch, epoch + plan.segmentations)
-    numbers = max((max(plan.epoch(number), key=padded) for number in passes), key=padded)
+    numbers = max((max(batches, key=padded) for batches in plan.fullest(epoch)), key=padded)
     return numbers, padded(numbers)
 
 

@@ -19,9 +19,11 @@ from posnmt.base.errors import UserError, UserErrors
 from posnmt.base.words import counted
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
+from posnmt.data.mixture import in_a_pass
 from posnmt.data.prepare import input_files, prepare
 from posnmt.data.subword import VocabularyTooLarge
-from posnmt.data.survey import language_of, survey
+from posnmt.data.survey import languages_of, survey
+from posnmt.data.text import SIDES
 from posnmt.run import defaults
 from posnmt.run.resolve import from_tree, read
 from posnmt.run.run import LOCATIONS, Run
@@ -118,8 +120,11 @@ def for_preparing(written: Written) -> Completed:
         {} if any(defaults.is_set(written.tree, key) for key in ("data.dev", "data.held_out")) else {"data.held_out": 1}
     )
     draft = written.config({**budget, **dev})
-    train = draft.data.train
-    languages = language_of((train.source,)), language_of((train.target,))
+    languages = languages_of(draft.data)
+    named = {f"data.{side}_language": code for side, code in zip(SIDES, languages, strict=True) if code is not None}
+    named = {key: code for key, code in named.items() if not defaults.is_set(written.tree, key)}
+    if draft.data.corpora and named:  # a translation memory is read by them
+        draft = written.config({**budget, **dev, **named})
     corpus = survey(input_files(draft.data)["train"])
     chosen = defaults.for_text(written.tree, corpus, languages, draft.train.minutes)
     return Completed(written.config({**budget, **chosen}), chosen)
@@ -172,7 +177,7 @@ def for_training(written: Written, say: Say, detail: Say = unsaid) -> Completed:
     length = float(np.maximum(split.source_lengths, split.target_lengths).mean()) + 1
     chosen = dict(text.chosen)
     if not _has_budget(written):
-        chosen["train.epochs"] = defaults.passes(pairs)
+        chosen["train.epochs"] = defaults.passes(in_a_pass(text.config.data.corpora, split.corpora))
     config = written.config(chosen)
     can_share = config.subword.shared and config.model.architecture == "transformer"
     chosen |= defaults.for_model(written.tree, config.model, can_share, pairs)
@@ -196,8 +201,9 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
 
     config, about = written.config(chosen), dict[str, Any]()
     train, processes = config.train, int(os.environ.get("WORLD_SIZE", "1"))
-    batches = len(batch_plan(train, training_pairs(train, store)).epoch(0))
-    updates = counted_updates(train, batches, processes * train.accumulate)
+    an_update = processes * train.accumulate
+    batches = batch_plan(config, training_pairs(train, store), an_update).batches_of_a_pass()
+    updates = counted_updates(train, batches, an_update)
     if updates is not None:
         schedule = defaults.for_budget(written.tree, train, updates, defaults.evaluations(train.minutes))
         reason = f"for {counted(updates, 'update')}"

@@ -123,7 +123,7 @@ class Keeper:
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
             _write_dev(t, run)
-            in_pass, chosen_for = len(t.plan.epoch(progress.cursor.epoch)), run.record.get("chosen", ())
+            in_pass, chosen_for = len(t.plan.of(progress.cursor)), run.record.get("chosen", ())
             for doubt in doubts(t.config, progress, t.on_dev, t.store, in_pass, chosen_for):
                 t.display.say(f"warning: {doubt}")
         spent = f"{counted(progress.step, 'update')} in {duration(progress.seconds)}"

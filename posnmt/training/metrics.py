@@ -57,7 +57,7 @@ class Metrics:
         progress.clock.add_update(spent)
         progress.window.add(outcome, *t.plan.tokens(update.batches), spent)
         then = replace(progress, step=update.step, cursor=update.cursor)  # there may be newer updates already
-        self._display.show("training", *then.shown(train, len(t.plan.epoch(then.cursor.epoch))))
+        self._display.show("training", *then.shown(train, len(t.plan.of(then.cursor))))
         if update.step % train.log_every == 0:
             figures = {**progress.window.figures(), "learning_rate": update.rate, "epoch": update.cursor.epoch}
             self.write("train", then, figures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ WHY = {
 """System that is chosen -> why it is."""
 
 
-def counted_updates(train: Train, batches: int, an_update: int) -> int | None:
+def counted_updates(train: Train, batches: Fraction, an_update: int) -> int | None:
     """The updates of a budget in updates or passes; None if it is in minutes alone.
 
     Args:
@@ -31,7 +32,7 @@ def counted_updates(train: Train, batches: int, an_update: int) -> int | None:
     """
     counts = [] if train.steps is None else [train.steps]
     if train.epochs is not None:
-        counts.append(train.epochs * batches // an_update)
+        counts.append(int(train.epochs * batches // an_update))
     return max(1, min(counts)) if counts else None
 
 
@@ -55,10 +56,10 @@ def plan(t: Training, about: Mapping[str, Any], out: Path, parameters: int) -> I
         out: the run folder.
         parameters: of the model.
     """
-    train, batches = t.config.train, len(t.plan.epoch(0))
+    train, batches = t.config.train, t.plan.batches_of_a_pass()
     updates = about.get("planned_updates", counted_updates(train, batches, t.batches))
     dev = len(t.store.split("dev")) if t.config.data.has_dev else 0
-    passes = "" if updates is None else f"; {_passes(updates * t.batches / batches)} over them"
+    passes = "" if updates is None else f"; {_passes(updates * t.batches / float(batches))} over them"
     yield f"text: {counted(len(t.corpus), 'pair')} to train on, {dev:,} for dev{passes}"
     yield f"model: {_model(t, parameters)}{_why(t, about)}"
     yield f"updates: {_updates(train, updates, about)}{_batch(t.fabric.device, train, about)}"

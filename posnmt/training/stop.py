@@ -81,7 +81,7 @@ def refuse_passed(before: Train, t: Training) -> None:
     train, progress = t.config.train, t.progress
     behind = {
         "steps": (progress.step, "update"),
-        "epochs": (round(progress.epochs(len(t.plan.epoch(progress.cursor.epoch))), 2), "pass"),
+        "epochs": (round(progress.epochs(len(t.plan.of(progress.cursor))), 2), "pass"),
         "minutes": (round(progress.seconds / 60, 2), "minute"),
     }
     raise_all([

@@ -154,7 +154,7 @@ def score_files(
             language.
     """
     run = Run.open(folder)
-    mark = "" if to is None else mark_for(to, run.marks)
+    mark = "" if to is None else mark_for(to, run.known_marks)
     findings = Findings(accept=("empty", "crlf"))
     files = [TextFile("source", source), TextFile("target", target)]
     sources, targets = (list(read_lines(file, findings)) for file in files)

@@ -29,6 +29,7 @@ class ModelChoice:
         load: loads the engine with the model.
         identity: identifies the model, as JSON has it.
         marks: the marks of target languages in its training text.
+        corpora: the marks of corpora in its training text.
         target: the target language that was chosen of several; None: the model has one.
     """
 
@@ -36,10 +37,13 @@ class ModelChoice:
     load: Callable[[], Engine]
     identity: Callable[[], dict[str, Any]]
     marks: Callable[[], Iterable[str]]
+    corpora: Callable[[], Iterable[str]] = tuple
     target: str | None = None
 
     def to(self, language: str | None) -> ModelChoice:
-        """The same for one of several target languages, whose mark is put before each line; None: as it is.
+        """The same for one of several target languages, or for text like that of a corpus; None: as it is.
+
+        The mark of the language or of the corpus is put before each line.
 
         Raises:
             UserError: the model has no mark for it.
@@ -48,14 +52,15 @@ class ModelChoice:
             return self
         from posnmt.data.marks import mark_for
 
-        mark = mark_for(language, self.marks())
+        languages = [*self.marks()]
+        mark = mark_for(language, [*languages, *self.corpora()])
 
         def load() -> Engine:
             engine = self.load()
             engine.text = engine.text.marked(mark)
             return engine
 
-        return replace(self, load=load, target=language)
+        return replace(self, load=load, target=language if mark in languages else None)
 
 
 def choose(

@@ -282,4 +282,4 @@ def choose_runs(
     def identity() -> dict[str, Any]:
         return {"models": [fingerprint(run, checkpoint) for run in runs]}
 
-    return ModelChoice(decode, load, identity, lambda: runs[0].marks)
+    return ModelChoice(decode, load, identity, lambda: runs[0].marks, lambda: runs[0].known_marks)

@@ -21,6 +21,7 @@ class Corpus:
     def __init__(self, lengths):
         self.source_lengths = np.array([source for source, _ in lengths], dtype=np.int32)
         self.target_lengths = np.array([target for _, target in lengths], dtype=np.int32)
+        self.corpora = np.zeros(len(lengths), int)
 
     def __len__(self):
         return len(self.source_lengths)

@@ -79,7 +79,7 @@ def test_training_has_each_pair_alone_and_in_context(tmp_path):
     follows = [b == a + 1 and documents[a - 1] == documents[b - 1] for a, b in pairwise(lines)]
     assert len(pairs) == kept + sum(follows)
     assert 0 < sum(follows) < kept - 1
-    batches = batch_plan(config.train, pairs).epoch(0)
+    batches = batch_plan(config, pairs).epoch(0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
     assert prepare(load(path, ["data.train.documents=ids"])).folder == store.folder, "no other store is needed"
 

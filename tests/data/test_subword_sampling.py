@@ -287,7 +287,7 @@ def test_each_pass_has_the_next_segmentation(folder: Path) -> None:
     corpora = [Concatenated(split, 0.1, config.train.seed) for split in store.trained()]
     corpus = training_pairs(config.train, store)
     assert len(corpus) == 330
-    plan = batch_plan(config.train, corpus)
+    plan = batch_plan(config, corpus)
     for number in (0, 1, 2, 3, 7):
         batches, of = plan.epoch(number), corpora[number % 3]
         chosen = np.concatenate(batches)

@@ -8,13 +8,14 @@ import pytest
 
 from posnmt.data import survey as module
 from posnmt.data.corpus import TextFile
+from posnmt.data.listed import Part
 from posnmt.data.survey import language_of, survey
 
 
-def files(folder: Path, source: str, target: str) -> dict[str, TextFile]:
+def files(folder: Path, source: str, target: str) -> list[Part]:
     for name, text in (("source", source), ("target", target)):
         (folder / name).write_text(text, encoding="utf-8")
-    return {name: TextFile(name, folder / name) for name in ("source", "target")}
+    return [Part({name: TextFile(name, folder / name) for name in ("source", "target")})]
 
 
 def test_a_survey_counts_pairs_characters_and_the_alphabet(tmp_path, monkeypatch):

@@ -376,6 +376,35 @@ def _text(folder: Path, name: str) -> None:
         findings.raise_all()
 
 
+OBJECTS = b'{"en": "a b", "de": "c d", "id": "one"}\n{"t": {"en": "x"}, "en": "\\u00e4", "de": "e", "id": null}\n'
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({"en": ["a b", "x"], "de": ["c d", "y"], "id": [1, None]}), sink)
+    return sink.getvalue()
+
+
+def _tables(folder: Path, name: str) -> None:
+    """Files with both sides, in a list of corpora."""
+    from posnmt.config.schema import Data
+    from posnmt.data.corpus import Findings
+    from posnmt.data.listed import read_parts
+    from posnmt.data.prepare import input_files
+
+    fields: dict[str, Any] = {"source": "en", "target": "de"} | ({} if ".tmx" in name else {"document": "id"})
+    if ".tsv" in name:
+        fields = {"source": 2, "target": 1, "document": 3}
+    data = Data.model_validate({"root": str(folder), "train": [{"file": name, "fields": fields}]})
+    for accept in ((), ("empty", "crlf")):
+        findings = Findings(accept)
+        list(read_parts(input_files(data)["train"], findings))
+        findings.raise_all()
+
+
 def _packed(name: str, content: bytes) -> dict[str, bytes]:
     return {name: content, f"{name}.gz": gzip.compress(content, mtime=0), f"{name}.xz": lzma.compress(content)}
 
@@ -684,6 +713,17 @@ def parsers() -> dict[str, Parser]:
         "archive": _of(_archive, archives, ("", byte_edits)),
         "unpacked": _of(_unpacked, packed, ("", byte_edits)),
         "tmx": _of(_tmx, {"a.tmx": TMX, "a.tmx.gz": gzip.compress(TMX, mtime=0)}, ("", text_of)),
+        "tables": _of(
+            _tables,
+            {
+                **_packed("a.jsonl", OBJECTS),
+                **_packed("a.tsv", TABLE.replace(b"\xc3\xb6", b"\xc3\xb6\tdoc3")),
+                "a.parquet": _parquet(),
+                "a.tmx": TMX,
+            },
+            ("", byte_edits),
+            (".tmx", text_of),
+        ),
         "licensed": _of(
             _licensed,
             {"mt-src.xml": NIST % (b"src", b"src"), "mt-ref.xml": NIST % (b"ref", b"ref"), "dev.txt": ASPEC},

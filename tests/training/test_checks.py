@@ -72,7 +72,7 @@ def test_a_damaged_store_ends_the_run(path, tmp_path):
 def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
     config = load(path)
     pairs = training_pairs(config.train, prepare(config))
-    plan = batch_plan(config.train, pairs)
+    plan = batch_plan(config, pairs)
     numbers, tokens = largest_batch(plan)
     shapes = []
     for each in plan.epoch(0):
@@ -97,7 +97,7 @@ def test_batches_are_drawn_where_the_configuration_says_so(path):
     config = load(path, settings)
     pairs = training_pairs(config.train, prepare(config))
     assert len(pairs) % 7
-    assert {len(batch) for batch in batch_plan(config.train, pairs).epoch(0)} == {7}
+    assert {len(batch) for batch in batch_plan(config, pairs).epoch(0)} == {7}
 
 
 @pytest.mark.parametrize(

@@ -222,5 +222,5 @@ def undefined(losses: Mapping[str, Sequence[Losses]]) -> Iterator[str]:
 
 def _encoded(run: Run, test: Test, documents: np.ndarray) -> EncodedTest:
     """The test in the subwords of a run."""
-    mark = "" if test.to is None else mark_for(test.to, run.marks)
+    mark = "" if test.to is None else mark_for(test.to, run.known_marks)
     return EncodedTest.of(run.text().marked(mark), test.sources, test.targets, documents)
