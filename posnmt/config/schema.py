@@ -74,6 +74,8 @@ _MARK = re.compile(r"[^\w\s\u2581\u2585](?=[^\s\u2581\u2585]*\w)[^\s\u2581\u2585
 _SPECIAL_MARKS = ("<s>", "</s>", "<unk>", "<pad>")
 LONGEST_MARK = 40
 """Characters of the longest mark of a corpus."""
+MOST_COLUMNS = 100_000
+"""The largest number of a column of TSV."""
 
 
 def format_of(name: str) -> str:
@@ -105,8 +107,9 @@ class Fields(Section):
     def _name_or_number(cls, value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         if info.field_name == "document" and value is None:
             return None
-        if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-            raise ValueError(f"a name or the number of a column is needed; got {value!r}")
+        is_number = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_COLUMNS
+        if not is_number and (not isinstance(value, str) or value == ""):
+            raise ValueError(f"a name, or the number of a column from 1 to {MOST_COLUMNS:,}, is needed; got {value!r}")
         return value
 
     @property
@@ -181,7 +184,7 @@ class ListedCorpus(Corpus):
         elif any(each is not None for each in (self.source, self.target, self.tsv, self.documents)):
             raise ValueError("give either file, or source and target, not both")
         kind, names = self.kind, () if self.fields is None else self.fields.names
-        if kind == "tsv" and not all(isinstance(name, int) and name > 0 for name in names):
+        if kind == "tsv" and not all(isinstance(name, int) for name in names):
             raise ValueError("fields of a TSV file are the numbers of its columns, from 1")
         if kind in ("jsonl", "parquet", "tmx") and not all(isinstance(name, str) and name for name in names):
             raise ValueError(f"fields of a file in {kind} are names")
