@@ -366,10 +366,10 @@ def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Ch
 
 def _read_table(file: TextFile, findings: Findings) -> Iterator[Chunk]:
     """Pairs from a file of tab-separated columns."""
-    numbers = itertools.count(1)
+    first = 1
     for block in read_blocks(file, findings, blank_is_fault=False):
         pairs = []
-        for number, line in zip(numbers, block, strict=False):
+        for number, line in enumerate(block, first):
             columns = line.split("\t") if line.strip() else ["", ""]
             if len(columns) not in (2, 3):
                 findings.add("columns", file, number, f"{len(columns)}, not 2 or 3")
@@ -379,5 +379,6 @@ def _read_table(file: TextFile, findings: Findings) -> Iterator[Chunk]:
             if pair.blank:
                 findings.add("empty", file, number)
             pairs.append(pair)
+        first += len(block)
         if pairs:
             yield chunk_of(pairs)

@@ -173,6 +173,19 @@ def test_tsv_with_wrong_columns(tmp_path: Path) -> None:
     ]
 
 
+def test_tsv_of_several_blocks_has_the_line_numbers_of_two_files(tmp_path: Path) -> None:
+    lines = [f"{number}\n" for number in range(1, 25_001)]
+    tsv = [f"{number}\t{number}\n" for number in range(1, 25_001)]
+    pairs, _ = pairs_of(tmp_path, tsv="".join(tsv))
+    assert pairs == pairs_of(tmp_path, source="".join(lines), target="".join(lines))[0]
+    assert all(pair.source == str(pair.line) for pair in pairs)
+    tsv[23_999] = "one column\n"
+    pairs, findings = pairs_of(tmp_path, tsv="".join(tsv))
+    assert [pair.line for pair in pairs[23_998:24_000]] == [23_999, 24_001]
+    with pytest.raises(UserError, match=r"1, not 2 or 3 \(.*tsv:24000\)"):
+        findings.raise_all()
+
+
 @pytest.mark.parametrize(("source", "target"), [(2, 5), (7, 3)])
 def test_different_line_counts_name_both_files_and_counts(tmp_path: Path, source: int, target: int) -> None:
     pairs, findings = pairs_of(tmp_path, source="a\n" * source, target="A\n" * target)

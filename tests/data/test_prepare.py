@@ -88,6 +88,22 @@ def test_compressed_and_tabular_corpora_give_the_same_store(folder: Path) -> Non
     assert [split.document(index) for index in (0, 39, 40, 299)] == ["article-0", "article-0", "article-1", "article-7"]
 
 
+def test_a_tabular_corpus_of_several_blocks_has_the_lines_of_two_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posnmt.data.corpus.CHUNK", 100)
+    sources = [*SOURCE[:250], "", *SOURCE[251:]]
+    write(folder, "train.en", sources)
+    write(folder, "train.tsv", [f"{source}\t{target}" for source, target in zip(sources, TARGET, strict=True)])
+    corpora: list[dict[str, str]] = [{"source": "train.en", "target": "train.de"}, {"tsv": "train.tsv"}]
+    aligned, tabular = (prepare(configure(folder, train=corpus, accept=["empty"])) for corpus in corpora)
+    lines = tabular.split("train").lines.tolist()
+    assert lines == aligned.split("train").lines.tolist() == [*range(1, 251), *range(252, 301)]
+    dropped = [(store.folder / "dropped.tsv").read_text() for store in (aligned, tabular)]
+    assert "train\t251\tempty" in dropped[1]
+    assert dropped[0] == dropped[1]
+
+
 def test_a_packed_file_without_its_ending_is_not_taken_for_the_prepared_one(folder: Path) -> None:
     compressed(folder / "train.en", ".gz")
     prepare(configure(folder, train={"source": "train.en.gz", "target": "train.de"}))
