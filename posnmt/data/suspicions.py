@@ -120,20 +120,26 @@ def fingerprints(split: Split) -> NDArray[np.uint64]:
 
 
 def contained(
-    split: Split, sources: Sequence[Sequence[int]], references: Sequence[Sequence[Sequence[int]]]
+    split: Split,
+    sources: Sequence[Sequence[int]],
+    references: Sequence[Sequence[Sequence[int]]],
+    prefixes: Sequence[Sequence[int]] = (),
 ) -> tuple[int, int]:
     """How many sources are in a split with the same subwords, and how many together with one of their references.
 
     Args:
         sources: the subwords of each source, which is not empty.
         references: the subwords of each translation, for each reference; one that is empty is in no split.
+        prefixes: subwords that a source may have before it in the split.
     """
-    asked = _hashes_of(sources)
-    pairs = [_paired(asked, _hashes_of(each)) for each in references]
+    asked = [_hashes_of([[*before, *source] for source in sources]) for before in ((), *prefixes)]
+    targets = [_hashes_of(each) for each in references]
+    pairs = [_paired(each, target) for each in asked for target in targets]
     has_source, has_pair = np.zeros(len(sources), bool), np.zeros(len(sources), bool)
     for source, target in split.record_batches():
         hashes = _hashes(*source)
-        has_source |= np.isin(asked, hashes)
+        for each in asked:
+            has_source |= np.isin(each, hashes)
         paired = _paired(hashes, _hashes(*target))
         for each in pairs:
             has_pair |= np.isin(each, paired)

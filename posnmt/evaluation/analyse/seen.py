@@ -54,7 +54,7 @@ def training_store(run: Run) -> Path | None:
 
 
 def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Sequence[str]]) -> Seen:
-    """The test sentences that have the same subwords as training pairs in a store.
+    """The test sentences that have the same subwords as training pairs in a store, whatever mark is before these.
 
     Args:
         folder: of the store.
@@ -68,9 +68,11 @@ def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Seq
 
     store = Store.open(folder)
     rows = [number for number, line in enumerate(sources) if line.strip()]
-    encoded = store.text.source.encode([sources[row] for row in rows])
-    targets = [store.text.target.encode([lines[row] for row in rows]) for lines in references]
-    return Seen(len(rows), *contained(store.split("train"), encoded, targets), str(folder))
+    text = store.text
+    encoded = text.source.encode([sources[row] for row in rows])
+    targets = [text.target.encode([lines[row] for row in rows]) for lines in references]
+    marks = text.source.subwords.encode(text.source.marks)
+    return Seen(len(rows), *contained(store.split("train"), encoded, targets, marks), str(folder))
 
 
 class Watch:

@@ -38,6 +38,20 @@ def test_sources_and_pairs_of_a_store(tmp_path):
     assert seen_in_store(store.folder, [""], [["text"]]) == Seen(0, 0, 0, place)
 
 
+def test_a_sentence_of_a_marked_corpus_is_found(tmp_path):
+    """With and without a mark in the test text; the corpus without a mark too."""
+    stored(tmp_path)
+    write(tmp_path, "new.en", NEW[:30])
+    write(tmp_path, "new.de", TARGET[:30])
+    files = [{"source": f"{name}.en", "target": f"{name}.de"} for name in ("train", "new", "dev")]
+    train = [{**files[0], "mark": "<web>"}, files[1], {**files[2], "mark": "<news>"}]
+    store = prepare(configure(tmp_path, train=train, dev=None))
+    sources, targets = [*SOURCE[10:60], *NEW[20:40]], [*TARGET[10:55], *TARGET[:5], *TARGET[20:40]]
+    place = str(store.folder)
+    assert seen_in_store(store.folder, sources, [targets]) == Seen(70, 50, 45, place)
+    assert seen_in_store(store.folder, [f"<web> {line}" for line in SOURCE[:50]], [TARGET[:50]]).sources == 10
+
+
 def test_pairs_in_every_record_batch(tmp_path, monkeypatch):
     monkeypatch.setattr("posnmt.data.store.ROWS", 7)
     _, store = stored(tmp_path)
