@@ -59,7 +59,8 @@ def plan(t: Training, about: Mapping[str, Any], out: Path, parameters: int) -> I
     train, batches = t.config.train, t.plan.batches_of_a_pass()
     updates = about.get("planned_updates", counted_updates(train, batches, t.batches))
     dev = len(t.store.split("dev")) if t.config.data.has_dev else 0
-    passes = "" if updates is None else f"; {_passes(updates * t.batches / float(batches))} over them"
+    # of a corpus with a small weight, the first pass may have no pair
+    passes = "" if updates is None or not batches else f"; {_passes(updates * t.batches / float(batches))} over them"
     yield f"text: {counted(len(t.corpus), 'pair')} to train on, {dev:,} for dev{passes}"
     yield f"model: {_model(t, parameters)}{_why(t, about)}"
     yield f"updates: {_updates(train, updates, about)}{_batch(t.fabric.device, train, about)}"

@@ -67,6 +67,13 @@ def test_a_plan_says_what_is_configured_and_measured(path, settings, about, upda
     assert said["text"].startswith(f"60 pairs to train on, {0 if 'data.dev=null' in settings else 20} for dev")
 
 
+def test_a_plan_of_passes_without_pairs_leaves_their_number_out(path):
+    """60 pairs with this weight: one pass in 17 has a pair."""
+    files = load(path).data.train
+    listed = [f"data.train=[{{source: {files.source}, target: {files.target}, weight: 0.001}}]"]
+    assert lines(path, listed, {})["text"] == "60 pairs to train on, 20 for dev"
+
+
 def test_a_plan_on_a_gpu_says_that_its_batch_was_chosen_for_cpus(path):
     train, about = load(path).train, {"chosen": {"train.batch": 7}}
     said = _batch(torch.device("cuda"), train, about)
