@@ -103,7 +103,8 @@ def lines_of(part: Part, blocks: Sequence[range]) -> tuple[list[str], list[str]]
     pairs = (
         (line, pair) for chunk in chunks for line, *pair in zip(chunk.lines, chunk.sources, chunk.targets, strict=True)
     )
-    upto = itertools.takewhile(lambda found: found[0] <= max(wanted) + 1, pairs) if wanted else iter(())
+    last = max(wanted, default=-1) + 1
+    upto = itertools.takewhile(lambda found: found[0] <= last, pairs)
     texts = {line - 1: pair for line, pair in upto if line - 1 in wanted}
     rows = [texts.get(row, ["", ""]) for block in blocks for row in block]
     return [source for source, _ in rows], [target for _, target in rows]
