@@ -52,7 +52,11 @@ class Corpus(Section):
     source: str | None = Field(None, description="source text, one sentence a line")
     target: str | None = Field(None, description="target text, line by line the translation of source")
     tsv: str | None = Field(None, description="instead: one file, source <tab> target [<tab> document id]")
-    documents: str | None = Field(None, description="document ids, one a line (first blank-separated field counts)")
+    documents: str | None = Field(
+        None,
+        description="document ids, one a line; if a line contains several fields with spaces between them, the first "
+        "one counts",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Corpus:
@@ -231,8 +235,8 @@ Tokeniser = Literal["none", "moses", "mecab", "jieba"]
 class Tokenisers(Section):
     """The tokeniser of each side."""
 
-    source: Tokeniser = Field("none", description="of the source text")
-    target: Tokeniser = Field("none", description="of the target text")
+    source: Tokeniser = Field("none", description="tokeniser of the source text")
+    target: Tokeniser = Field("none", description="tokeniser of the target text")
 
 
 class Data(Section):
@@ -384,7 +388,7 @@ class SubwordSampling(Section):
 
 
 class Subword(Section):
-    """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
+    """SentencePiece subwords. A model contains 4 subwords more than `vocabulary`: pad, unk, bos, eos."""
 
     text: str | None = Field(
         None,
@@ -393,26 +397,27 @@ class Subword(Section):
     )
     pieces: Literal["kept", "extended"] = Field(
         "kept",
-        description="of text; extended: characters of the training text that it lacks, as far as character_coverage "
-        "goes, are added as entries of their own, and no other text is split in another way",
+        description="with text: whether its vocabulary grows; kept: it stays as it is; extended: characters of "
+        "the training text that it lacks are added as subwords, as far as character_coverage goes, and all other "
+        "text is split as before",
     )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
     vocabulary: Annotated[Size, Chosen()] = Field(
-        8000, description="entries of each vocabulary, the 4 special symbols not counted"
+        8000, description="vocabulary size: the number of subwords of each vocabulary, without the 4 special symbols"
     )
     character_coverage: Annotated[float, Chosen()] = Field(
         1.0, ge=0.98, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
     )
     normalisation: Literal["identity", "nmt_nfkc", "nfkc"] = Field(
         "identity",
-        description="identity: every character but control characters stays as it is; nmt_nfkc and nfkc of "
-        "SentencePiece make 102 of 10², 1⁄2 of ½ and a blank of a no-break space, also in translations",
+        description="identity: every character but control characters stays as it is; nmt_nfkc and nfkc: "
+        "SentencePiece turns 10² into 102, ½ into 1⁄2 and a no-break space into a space, also in translations",
     )
     byte_fallback: Annotated[bool, Chosen()] = Field(
         False,
-        description="spell characters outside the vocabulary in their UTF-8 bytes, 256 entries of it, so that none is "
-        "unknown",
+        description="spell characters that the vocabulary lacks in their UTF-8 bytes, so that none is unknown; "
+        "the bytes are 256 of its subwords",
     )
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
     pairs: Pairs | None = Field(
@@ -420,8 +425,8 @@ class Subword(Section):
     )
     sampling: SubwordSampling | None = Field(
         None,
-        description="subword regularisation: training reads random segmentations of its text; dev and translation have "
-        "the usual one",
+        description="subword regularisation: training reads random segmentations of its text; dev and "
+        "translation use the usual one",
     )
 
 
@@ -497,7 +502,7 @@ class Model(Section):
         "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
     )
     norm_epsilon: Annotated[float, OfWeights()] = Field(
-        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; N19's published code has 1e-6"
+        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; N19's published code uses 1e-6"
     )
     init: Init = Field(
         "depth-scaled",
@@ -618,9 +623,9 @@ class Schedule(Section):
         None,
         ge=0,
         le=1,
-        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0; for "
-        "a budget in minutes, by the number of updates that fit into it. A run that is resumed with a longer budget "
-        "has a higher rate again",
+        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: "
+        "0; for a budget in minutes, by the number of updates that fit into it. A run that is resumed with a "
+        "longer budget gets a higher rate again",
     )
 
     @model_validator(mode="after")
@@ -633,7 +638,7 @@ class Schedule(Section):
 class Train(Section):
     """The training run."""
 
-    seed: int = Field(1, ge=0, lt=2**63, description="of weights, batches and dropout")
+    seed: int = Field(1, ge=0, lt=2**63, description="random seed of initial weights, batches and dropout")
     init: str | None = Field(
         None,
         description="the folder of a run whose trained weights this training starts from, relative to data.root; "
@@ -657,7 +662,8 @@ class Train(Section):
     batch_unit: Literal["tokens", "sentences"] = Field("tokens", description="what batch counts")
     sort_by: Literal["target", "source"] = Field(
         "source",
-        description="the side by whose length pairs are sorted for batches, before the other side; fairseq has source",
+        description="the side by whose length pairs are sorted for batches, before the other side; fairseq sorts "
+        "by source",
     )
     with_replacement: bool = Field(
         False,
@@ -696,12 +702,12 @@ class Train(Section):
     muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
     muon_every: Annotated[Positive, Chosen()] = Field(
         1,
-        description="muon: a matrix changes every so many updates, by as many times the rate; the matrices take turns",
+        description="muon: K; each update changes one in K matrices, in rotation, at K times their learning rate",
     )
     adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's decay rates of its two moments")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
-    label_smoothing: Share = Field(0.1, description="share of the probability that is spread over all entries")
+    label_smoothing: Share = Field(0.1, description="share of the probability that is spread over the whole vocabulary")
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
     non_finite: Annotated[Literal["stop", "skip", "back-off"], MayChange()] = Field(
         "stop",
@@ -802,7 +808,7 @@ class Sampling(Section):
         1.0, gt=0, le=1, description="draw only among the fewest most probable subwords with this share of probability"
     )
     seed: int = Field(
-        1, ge=0, lt=1 << 32, description="of the random numbers; with a line's number it determines its translation"
+        1, ge=0, lt=1 << 32, description="random seed; the seed and the number of a line determine its translation"
     )
 
 
@@ -875,39 +881,40 @@ class Decode(Section):
     )
     max_source: Annotated[Positive | None, On(python="", heading="Text")] = Field(
         None,
-        description="refuse lines of more subwords, whose time grows with the square of their length; none: translate "
-        "any line",
+        description="longest line in subwords; a longer one is an error, because time grows with the square of "
+        "the length; none: no limit",
     )
     split: Annotated[Split, On(server=True, heading="Text")] = Field(
         "as-trained",
-        description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
-        "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
-        "sentence; auto: those longer than the longest training sentence; sentences: huge ones, and every line of "
-        "several sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at "
-        "least 25 % of the training lines had; off: none",
+        description="which lines are cut, translated in parts and joined again; as-trained: lines with more "
+        "sentences than at least 25 % of the training lines contain, at the ends of sentences; sentences: every "
+        "line of several sentences, one sentence at a time; auto: lines longer than the longest training "
+        "sentence, at the ends of sentences, else of clauses; huge: only overlong lines, of more than 4,096 "
+        "subwords and 8 times the longest training sentence; off: none; every value but off cuts overlong lines",
     )
     complete: Annotated[Complete, On(server=True, heading="Text")] = Field(
         "as-trained",
-        description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
-        "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
-        "as-trained: mend, or warn with split off; off: nothing, and only empty translations are reported",
+        description="what happens to a line whose translation leaves out a sentence; warn: a warning lists the "
+        "line; mend: posnmt translates the line again, one sentence at a time, and keeps and reports the new "
+        "translation if it leaves out less; as-trained: mend, or warn with split off; off: nothing, and only "
+        "empty translations are reported",
     )
     min_length: int = Field(
         0, ge=0, le=100_000, description="shortest output in subwords, as far as max_ratio allows it"
     )
     protect: Annotated[Literal["auto", "off"] | list[str], On(heading="Text")] = Field(
         "auto",
-        description="what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up, "
-        "addresses, paths, code in back quotes, and words with characters that the vocabulary lacks; lines without "
-        "letters are not translated; a list of regular expressions: what they match too; off: nothing",
+        description="text that translations copy unchanged from their lines; auto: placeholders such as {name} "
+        "and %s, markup, addresses, paths, code in backquotes, words with characters that the vocabulary lacks, "
+        "and lines without letters; a list of regular expressions: also the text that they match; off: nothing",
     )
     allow_unk: bool = Field(False, description="whether translations may contain unknown characters, written as ⁇")
     join: Annotated[int, On(heading="Text")] = Field(
         1,
         ge=1,
         le=1000,
-        description="consecutive lines that are translated together, each in the context of the others; a blank line "
-        "ends a document; at most train.context; 1: each line alone",
+        description="number of consecutive lines that are translated together, each in the context of the "
+        "others; at most train.context; an empty line ends a document; 1: each line alone",
     )
     positions: Annotated[Positions, On(cli=False, python="load")] = Field(  # its options are in posnmt.cli.positions
         Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
@@ -921,8 +928,8 @@ class Decode(Section):
         0,
         ge=0,
         le=1000,
-        description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
-        "0: the most probable",
+        description="number of candidates, from the beam or drawn at random, of which the one most similar to "
+        "the others by chrF is taken; 0: take the most probable translation",
     )
     batch: Annotated[Positive | None, On(speed=True, heading="Speed")] = Field(
         None,
@@ -931,11 +938,12 @@ class Decode(Section):
     )
     precision: Annotated[
         Literal["auto", "fp32", "bf16"],
-        On(python="load", server=True, heading="Speed", also={"int8": "likewise, with CTranslate2 alone"}),
+        On(python="load", server=True, heading="Speed", also={"int8": "like bf16, with CTranslate2 only"}),
     ] = Field(
         "auto",
-        description="of matrix products in translation; auto: bf16 on a GPU that supports it, else fp32; fp32: on a GPU"
-        " in TF32, whose products have 10 bits; bf16 is faster on hardware that supports it, and less exact",
+        description="precision of matrix products in translation; auto: bf16 on a GPU that supports it, else "
+        "fp32; fp32: on a GPU in TF32, which multiplies with 10 bits; bf16 is faster on hardware that supports "
+        "it, and less exact",
     )
     cuda_graphs: Annotated[bool, On(python="load", speed=True, heading="Speed")] = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
