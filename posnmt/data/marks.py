@@ -65,8 +65,8 @@ def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
         match = _MARK.match(f"{mark} x")
         codes[re.sub(r"^\W+|\W+$", "", mark).lower() if match is None else match[2].lower()] = mark
     if not codes:
-        what = "no marks of target languages are recorded of this run's training text"
-        raise UserError(what, option, "leave it out, and write the marks before the lines as in training")
+        what = "this run's record names no language tags of its training text"
+        raise UserError(what, option, "leave it out, and write the language tags before the lines as in training")
     code, alike = language.lower(), [each for each in codes if is_alike(each, language)]
     if code not in codes and len(alike) == 1:
         code = alike[0]

@@ -52,7 +52,7 @@ _MEASURES = {
     "longest": "longest, in subwords",
     "compared": "lines decoded again",
     "changed": "of them with other characters",
-    "blanks_changed": "of them with other blanks",
+    "blanks_changed": "of them with other spaces",
 }
 
 COMPARED = 100_000

@@ -26,7 +26,7 @@ UNKNOWN = "⁇"
 """The text that SentencePiece writes for an unknown subword."""
 
 _BLANKS = re.compile(" +")
-_NAMED = {"": "nothing", " ": "a blank"}
+_NAMED = {"": "nothing", " ": "a space"}
 
 
 @dataclass

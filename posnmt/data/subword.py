@@ -369,7 +369,7 @@ class VocabularyTooLarge(UserError):
     def __init__(self, settings: Subword, role: str, largest: int) -> None:
         what = (
             f"subword.vocabulary: {settings.vocabulary} is too large for the {role} training text, which supports at "
-            f"most {largest} {settings.type} entries"
+            f"most {largest} {settings.type} subwords"
         )
         super().__init__(what, "subword.vocabulary", f"set it to {largest} or less")
         self.largest = largest
@@ -383,7 +383,7 @@ def _vocabulary_fault(message: str, settings: Subword, role: str, uncounted: int
         smallest = int(match[1]) - uncounted
         return UserError(
             f"subword.vocabulary: {settings.vocabulary} is too small for the {role} training text, whose characters "
-            f"alone need {smallest} entries",
+            f"alone need {smallest} subwords",
             "subword.vocabulary",
             f"set it to {smallest} or more, or lower subword.character_coverage",
         )

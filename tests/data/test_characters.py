@@ -158,8 +158,8 @@ def test_prepare_counts_lines_that_change_and_shows_what(folder: Path) -> None:
     ("subword", "data", "line", "example", "settings"),
     [
         ({"normalisation": "nfkc"}, {}, "10²", "² becomes 2", ["subword.normalisation"]),
-        ({}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank", ["data.tokenise"]),
-        ({"normalisation": "nfkc"}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank",
+        ({}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a space", ["data.tokenise"]),
+        ({"normalisation": "nfkc"}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a space",
          ["subword.normalisation", "data.tokenise"]),
         ({"character_coverage": 0.98}, {}, "a", "9 becomes unknown",
          ["subword.character_coverage", "subword.byte_fallback"]),

@@ -36,7 +36,7 @@ def test_the_mark_of_a_language():
             mark_for(code, long)
     with pytest.raises(UserError, match=r"no target language of this run is called 'fr' .*there are: de, pt_br"):
         mark_for("fr", marks)
-    with pytest.raises(UserError, match=r"no marks of target languages are recorded .*\(--to\)"):
+    with pytest.raises(UserError, match=r"names no language tags of its training text .*\(--to\)"):
         mark_for("de", [])
 
 
@@ -110,7 +110,7 @@ def test_a_language_without_a_mark_is_refused(many, tmp_path):
     assert "record is damaged: marks" in refused("translate", other, *lines, "--to", "de")[0]
     del record["marks"]
     (other / "record.json").write_text(json.dumps(record))
-    assert "no marks of target languages are recorded" in refused("translate", other, *lines, "--to", "de")[0]
+    assert "names no language tags of its training text" in refused("translate", other, *lines, "--to", "de")[0]
 
 
 def test_an_exported_model_has_the_marks(many, tmp_path):
