@@ -48,7 +48,7 @@ def with_prefixes(lines: Sequence[Line], target: SideText, longest: int | None) 
 def _refuse_unknown(request: Request, target: SideText) -> None:
     lacks = target.subwords.lacks
     shown = ", ".join(repr(each) for each in dict.fromkeys(request.prefix) if not each.isspace() and lacks(each))
-    what = f"a prefix has characters that the vocabulary lacks{shown and ': '}{shown}"
+    what = f"a prefix contains characters that the vocabulary lacks{shown and ': '}{shown}"
     raise UserError(what, _where(request), "write it in others, or leave it empty")
 
 

@@ -86,7 +86,7 @@ def why_in_parts(shares: Sequence[float] | None) -> str:
     many, parts = (
         ("several", "a sentence at a time") if most == 1 else (f"more than {most}", f"at most {most} at a time")
     )
-    what = f"have {many} sentences and were translated {parts}"
+    what = f"contain {many} sentences and were translated {parts}"
     if shares is None:
         return f"{what}, as it is not recorded how many of the training lines had several"
     share = 100 * dict(enumerate(shares)).get(most, 0)

@@ -22,9 +22,9 @@ WARNINGS = {
     " see --join",
     "missing_terms": "{of} translations lack a term of --terms: the vocabulary lacks its characters, or it was cut; see"
     " docs/terms.md",
-    "unknown": "{of} lines have characters that the vocabulary lacks{carried}; --format jsonl names them",
-    "differing": "{of} translations have other placeholders, mark-up, addresses or paths than their lines; --format"
-    " jsonl names them",
+    "unknown": "{of} lines contain characters that the vocabulary lacks{carried}; --format jsonl names them",
+    "differing": "{of} translations lose, add or change placeholders, markup, addresses or paths of their lines; "
+    "--format jsonl names them",
     "repetitive": f"{{of}} translations repeat a group of subwords {REPEATS} times in a row or more, as the source does"
     " not",
 }

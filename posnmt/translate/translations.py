@@ -210,13 +210,13 @@ def losses(translations: Sequence[Translation]) -> list[str]:
     """Sentences that count the lines with unknown characters, lost or gained spans, and lost sentences."""
     of, sentences = f"of {len(translations):,} lines", []
     if unknown := sum(bool(each.unknown) for each in translations):
-        sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")
+        sentences.append(f"{unknown:,} {of} contain characters that the vocabulary lacks")
     if differing := sum(bool(each.differing) for each in translations):
         sentences.append(
-            f"{differing:,} {of} have other placeholders, mark-up, addresses or paths in their translations"
+            f"{differing:,} {of} lose, gain or change placeholders, markup, addresses or paths in their translations"
         )
     if omitted := sum(bool(each.omitted) for each in translations):
-        sentences.append(f"{omitted:,} {of} have sentences that their translations leave out")
+        sentences.append(f"{omitted:,} {of} contain sentences that their translations leave out")
     if mended := sum(each.mended for each in translations):
         sentences.append(f"{mended:,} {of} were translated again a sentence at a time, as a sentence was left out")
     return sentences

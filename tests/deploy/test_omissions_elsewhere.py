@@ -67,7 +67,7 @@ def test_a_server_translates_as_the_command_line_does(served, folder, line):
     assert (answer["translations"][0]["text"], headers["X-Posnmt-Warning"]) == (apart, None)
     _, answer, headers = served.post("/v2/translate", {**query, "split_sentences": "0"})
     assert answer["translations"][0]["text"] == whole
-    assert "1 of 1 lines have sentences that their translations leave out" in headers["X-Posnmt-Warning"]
+    assert "1 of 1 lines contain sentences that their translations leave out" in headers["X-Posnmt-Warning"]
     _, answer, _ = served.post("/translate", {"q": line, "source": "en", "target": "de"})
     assert answer["translatedText"] == apart
     assert served.post("/v1/translate", {"text": line, "complete": "all"})[0] == 400

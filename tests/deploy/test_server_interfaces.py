@@ -250,8 +250,8 @@ def test_characters_and_spans_that_translations_lack_are_said(tmp_path):
     unknown, differing = (sum(bool(line[name]) for line in lines) for name in ("unknown", "differing"))
     assert (unknown, differing >= 1) == (1, True)
     expected = [
-        f"{unknown} of 3 lines have characters that the vocabulary lacks",
-        f"{differing} of 3 lines have other placeholders, mark-up, addresses or paths in their translations",
+        f"{unknown} of 3 lines contain characters that the vocabulary lacks",
+        f"{differing} of 3 lines lose, gain or change placeholders, markup, addresses or paths in their translations",
     ]
     assert own["warnings"][-2:] == expected
     for status, _, headers in answers:

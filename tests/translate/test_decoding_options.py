@@ -105,7 +105,10 @@ def test_a_prefix_for_each_line(trained, source, tmp_path, monkeypatch):
     assert "different line counts" in told
     prefix.write_text("".join("猫 und 犬\n" if number == 0 else "\n" for number, words in enumerate(begun)))
     [told] = refused("translate", trained / "run", "--input", source, "--prefix", prefix)
-    assert "a prefix has characters that the vocabulary lacks: '猫', '犬' (the prefixes:1); write it in others" in told
+    assert (
+        "a prefix contains characters that the vocabulary lacks: '猫', '犬' (the prefixes:1); write it in others"
+        in told
+    )
     [told] = refused("translate", trained / "run", "--prefix", prefix, stdin="a\n")
     assert "name a file" in told
 

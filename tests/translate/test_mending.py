@@ -120,7 +120,7 @@ def test_what_the_training_had_decides_and_is_said(folder, lines, tmp_path):
     """By default: sentence by sentence where training had few such lines, two at a time where it had many of two."""
     found, err = rows(folder, "run", lines)
     assert [row["in_sentences"] for row in found] == [False, True, False, True, True]
-    assert "note: 3 of 5 lines have several sentences and were translated a sentence at a time, as 0 % of" in err
+    assert "note: 3 of 5 lines contain several sentences and were translated a sentence at a time, as 0 % of" in err
     assert "see --split (lines 2, 4, 5)" in err
     asked, err = rows(folder, "run", lines, "--split", "sentences")
     assert [row["hypotheses"] for row in asked] == [row["hypotheses"] for row in found]
@@ -128,7 +128,7 @@ def test_what_the_training_had_decides_and_is_said(folder, lines, tmp_path):
     whole, err = rows(folder, "learned", lines, "--complete", "warn")
     assert [row["hypotheses"][0]["parts"] for row in whole if row["hypotheses"]] == [1, 1, 2, 1]
     assert [row["in_sentences"] for row in whole] == [False, False, False, True, False]
-    assert "1 of 5 lines have more than 2 sentences and were translated at most 2 at a time, as 0 % of the" in err
+    assert "1 of 5 lines contain more than 2 sentences and were translated at most 2 at a time, as 0 % of the" in err
     assert [bool(row["omitted"]) for row in whole] == [False, True, False, True, True], "it was trained on single ones"
     assert WARNING in err
     whole, _ = rows(folder, "learned", lines)
@@ -146,12 +146,12 @@ def test_what_the_training_had_decides_and_is_said(folder, lines, tmp_path):
 
 def test_python_says_the_same(folder, lines):
     model = posnmt.load(folder / "run")
-    with pytest.warns(posnmt.TranslationWarning, match="3 of 5 lines have several sentences"):
+    with pytest.warns(posnmt.TranslationWarning, match="3 of 5 lines contain several sentences"):
         texts = model.translate(lines)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.translate(lines, split="sentences") == texts
-    with pytest.warns(posnmt.TranslationWarning, match="have sentences that their translations leave out"):
+    with pytest.warns(posnmt.TranslationWarning, match="contain sentences that their translations leave out"):
         model.translate(lines, split="off")
     with pytest.warns(posnmt.TranslationWarning, match="translated again a sentence at a time"):
         assert model.translate(lines, split="huge") == texts

@@ -76,7 +76,7 @@ def test_unknown_words_are_carried_over_and_named(engines):
         assert (read[0]["unknown"], read[0]["protected"]) == (["☃", "漢字"], ["☃", "漢字"])
         assert {"☃", "漢字"} <= set(read[0]["hypotheses"][0]["text"].split())
         assert read[1]["unknown"] == []
-        assert "1 of 2 lines have characters that the vocabulary lacks" in err
+        assert "1 of 2 lines contain characters that the vocabulary lacks" in err
         assert "(lines 1)" in err
 
 

@@ -87,8 +87,8 @@ SIGNS = {
     "empty": "are empty",
     "omitted": "leave out a sentence of their texts; see --complete",
     "mended": "were made again a sentence at a time, as a sentence was left out; see --complete",
-    "unknown": "are of texts with characters that the vocabulary lacks",
-    "differing": "have other placeholders, mark-up, addresses or paths than their texts",
+    "unknown": "translate texts with characters that the vocabulary lacks",
+    "differing": "lose, add or change placeholders, markup, addresses or paths of their texts",
     "too_long": "were made in parts, since the sentences are too long for one piece; see --split",
 }
 """Name in `posnmt.translate.translations.REMARKS`, or `empty` → what is said of translations."""
