@@ -18,25 +18,26 @@ class SearchOptions(TypedDict, total=False):
             beta x the sum over source subwords of -log(min(attention, 1)); Transformers only.
         max_ratio: longest output = max_ratio x source length + max_extra, in subwords.
         max_extra: see max_ratio; outputs that reach the limit are counted and reported.
-        split: which lines are translated in parts as long as training sentences, cut at the ends of sentences and
-            clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training sentence;
-            auto: those longer than the longest training sentence; sentences: huge ones, and every line of several
-            sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at least 25 %
-            of the training lines had; off: none.
-        complete: what is done about a translation that leaves out a sentence of its line: warn: it is reported; mend:
-            the line is translated again, a sentence at a time, and reported as mended if less is missing; as-trained:
-            mend, or warn with split off; off: nothing, and only empty translations are reported.
+        split: which lines are cut, translated in parts and joined again; as-trained: lines with more sentences than at
+            least 25 % of the training lines contain, at the ends of sentences; sentences: every line of several
+            sentences, one sentence at a time; auto: lines longer than the longest training sentence, at the ends of
+            sentences, else of clauses; huge: only overlong lines, of more than 4,096 subwords and 8 times the longest
+            training sentence; off: none; every value but off cuts overlong lines.
+        complete: what happens to a line whose translation leaves out a sentence; warn: a warning lists the line; mend:
+            posnmt translates the line again, one sentence at a time, and keeps and reports the new translation if it
+            leaves out less; as-trained: mend, or warn with split off; off: nothing, and only empty translations are
+            reported.
         min_length: shortest output in subwords, as far as max_ratio allows it.
-        protect: what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up,
-            addresses, paths, code in back quotes, and words with characters that the vocabulary lacks; lines without
-            letters are not translated; a list of regular expressions: what they match too; off: nothing.
+        protect: text that translations copy unchanged from their lines; auto: placeholders such as {name} and %s,
+            markup, addresses, paths, code in backquotes, words with characters that the vocabulary lacks, and lines
+            without letters; a list of regular expressions: also the text that they match; off: nothing.
         allow_unk: whether translations may contain unknown characters, written as ⁇.
-        join: consecutive lines that are translated together, each in the context of the others; a blank line ends a
-            document; at most train.context; 1: each line alone.
+        join: number of consecutive lines that are translated together, each in the context of the others; at most
+            train.context; an empty line ends a document; 1: each line alone.
         sampling: draw translations at random from the model's probabilities instead of searching for the most probable;
             a mapping with temperature, top_k, top_p, seed.
-        mbr: of so many translations, from the beam or drawn, take the one most similar to the others by chrF; 0: the
-            most probable.
+        mbr: number of candidates, from the beam or drawn at random, of which the one most similar to the others by chrF
+            is taken; 0: take the most probable translation.
         batch: most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU one for each
             MiB of its memory, from 4,096 to 65,536.
     """
@@ -63,8 +64,9 @@ class LoadOptions(TypedDict, total=False):
     Attributes:
         positions: changes of positions for long texts, in `translate` and `score`, not on dev; a mapping with
             interpolate, ntk, yarn, clip, group, temperature.
-        precision: of matrix products in translation; auto: bf16 on a GPU that supports it, else fp32; fp32: on a GPU in
-            TF32, whose products have 10 bits; bf16 is faster on hardware that supports it, and less exact.
+        precision: precision of matrix products in translation; auto: bf16 on a GPU that supports it, else fp32; fp32:
+            on a GPU in TF32, which multiplies with 10 bits; bf16 is faster on hardware that supports it, and less
+            exact.
         cuda_graphs: on a GPU, record the decoder's steps and replay them; Transformers only.
     """
 

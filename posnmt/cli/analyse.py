@@ -67,8 +67,8 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
 @option(
     "--run",
     type=click.Path(path_type=Path),
-    help="count subwords with this run's model, mark lengths unseen in its training, and count sentences seen in it;"
-    " default: do not",
+    help="a run: its subword model gives lengths, and the report shows which lengths its training lacks "
+    "and which sentences it contains; default: none",
     heading="Texts",
 )
 @option(
@@ -109,8 +109,8 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
 @option(
     "--max-trained-length",
     type=click.IntRange(min=1),
-    help="length of the longest source sentence in training; longer ones are marked as unseen; default: that of"
-    " --run, else nothing is marked",
+    help="length of the longest source sentence in training; the report shows longer ones as unseen; "
+    "default: the longest of --run, else none is unseen",
     heading="Lengths",
     common=False,
 )
@@ -128,8 +128,8 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
     type=MetricChoice(OWN),
     callback=_joined,
     default=DEFAULT_METRICS,
-    help="with commas between them, or repeated; multi-bleu is for tokenised text; comet, comet-qe and metricx are to"
-    " be installed first, by `posnmt metrics install`",
+    help="metrics, separated by commas or repeated; multi-bleu is for tokenised text; install comet, "
+    "comet-qe and metricx first, with `posnmt metrics install`",
     heading="Scores",
 )
 @option(
@@ -143,15 +143,16 @@ def _joined(context: click.Context, option: click.Parameter, values: tuple[tuple
 @option(
     "--target-language",
     metavar="CODE",
-    help="such as ja, zh, ko: BLEU uses the tokeniser of this language; default: that of the reference's script",
+    help="target language, such as ja, zh, ko: BLEU uses its tokeniser; default: the language of the "
+    "reference's script",
     heading="Scores",
     common=False,
 )
 @option(
     "--source-language",
     metavar="CODE",
-    help="such as de: --completeness finds sentences by the rules of this language;"
-    " default: that of the script of its text",
+    help="source language, such as de: --completeness finds sentences by its rules; default: the language "
+    "of the text's script",
     heading="Scores",
     common=False,
 )

@@ -72,11 +72,17 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--source-language",
     metavar="CODE",
-    help="default: what the name of the file ends in, as train.en",
+    help="language of the source; default: the ending of the file name, as in train.en",
     heading="Texts",
     common=False,
 )
-@option("--target-language", metavar="CODE", help="default: likewise, as train.de", heading="Texts", common=False)
+@option(
+    "--target-language",
+    metavar="CODE",
+    help="language of the target; default: the ending of the file name, as in train.de",
+    heading="Texts",
+    common=False,
+)
 @option(
     "--set",
     "settings",
@@ -151,7 +157,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     lengths = f"{plan['longest'] + 1} to {plan['longest_tested']} subwords"
     test = f"{plan['seen']:,} sentences of trained lengths, and {plan['longer']:,} longer ones ({lengths})"
     yield "test", f"{test}, from {plan['documents']:,} {units}"
-    left = {"blank": plan["blank"], "in training": plan["repeated"], "of several sentences": plan["several"]}
+    left = {"empty": plan["blank"], "in training": plan["repeated"], "of several sentences": plan["several"]}
     if counts := [f"{count:,} {what}" for what, count in left.items() if count]:
         yield "left out", f"of the test's lines: {', '.join(counts)}"
     model = f"{plan['width']} wide, dropout {plan['dropout']:g}, {plan['vocabulary']:,} subwords"

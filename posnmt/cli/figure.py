@@ -75,8 +75,8 @@ class Formats(click.ParamType):
     "analyses",
     multiple=True,
     metavar="NAME",
-    help="of a study: an analysis or a likelihood of its recipe; repeat it for figures with the same vertical axis;"
-    " default: the first",
+    help="an analysis or a likelihood of a study's recipe; repeat it for figures with the same vertical "
+    "axis; default: the first",
 )
 @option(
     "--system", "systems", multiple=True, metavar="NAME", help="draw this system; repeat it for several; default: all"

@@ -36,4 +36,4 @@ def as_text(systems: dict[str, dict[str, str]]) -> str:
     others = [name for name in SYSTEMS if name not in RECOMMENDED]
     text = ["recommended (docs/choose.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
     foreign = [name for name in systems if name not in SYSTEMS]
-    return "\n".join([*text, "", "of installed packages:", *lines(foreign)] if foreign else text)
+    return "\n".join([*text, "", "from installed packages:", *lines(foreign)] if foreign else text)

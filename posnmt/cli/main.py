@@ -93,13 +93,13 @@ def demo(out: Path, updates: int, seed: int) -> None:
     "--vocabulary",
     type=click.IntRange(min=5),
     default=16004,
-    help="entries per side, including special symbols",
+    help="vocabulary size of each side, including special symbols",
 )
 @click.option(
     "--size",
     type=click.Choice(["tiny", "small", "base", "big"]),
     default="base",
-    help="of the model",
+    help="size of the model",
 )
 @click.option(
     "--parts", is_flag=True, help="list the position schemes and architectures that systems are made of instead"

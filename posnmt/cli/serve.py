@@ -177,7 +177,7 @@ def serve(
 ) -> None:
     """Translate over HTTP for LibreTranslate's and DeepL's clients.
 
-    A RUN is a run, or a folder that `posnmt export` made for CTranslate2. The server has the interfaces of
+    RUN is a run folder, or a folder that `posnmt export` made for CTranslate2. The server has the interfaces of
     LibreTranslate (/translate, /languages, /detect) and DeepL (/v2/translate), and its own with n-best lists and scores
     (/v1/translate); /docs describes all of them. It prints its address when it is ready. After SIGTERM or Ctrl-C it
     answers accepted requests and ends. It needs pip install "posnmt[serve]".

@@ -18,7 +18,7 @@ from posnmt.translate.engines import ENGINES, choose
 _TO = option(
     "--to",
     metavar="LANGUAGE",
-    help="target language of a multilingual model: the language's mark is put before each line; default: none",
+    help="target language of a multilingual model: posnmt puts its language tag before each line; default: none",
     heading="Model",
     common=False,
 )
@@ -62,24 +62,24 @@ _TO = option(
 @option(
     "--documents",
     type=click.Path(path_type=Path),
-    help="with --join: a file with a document id for each line of --input; lines of different documents are not joined;"
-    " default: blank lines alone end a document",
+    help="with --join: a file with a document id for each line of --input; lines of different documents "
+    "are not joined; default: only empty lines end a document",
     heading="Files",
     common=False,
 )
 @option(
     "--prefix",
     type=click.Path(path_type=Path),
-    help="a file with the beginning of each translation, one per line of --input; an empty line: no given beginning;"
-    " default: none",
+    help="a file with the beginning of each translation, one per line of --input; an empty line gives no "
+    "beginning; default: none",
     heading="Text",
     common=False,
 )
 @option(
     "--terms",
     type=click.Path(path_type=Path),
-    help="a glossary with lines `source term TAB target term`: if a line has the source term, its translation gets the"
-    " target term; default: none",
+    help="a glossary with lines `source term TAB target term`: if a line contains the source term, its "
+    "translation contains the target term; default: none",
     heading="Text",
 )
 @option(
@@ -95,8 +95,8 @@ _TO = option(
 @option(
     "--document",
     type=click.Choice(["lines", *FORMATS]),
-    help="format of --input and --output; lines: one sentence per line; text: one paragraph per line; wrapped: blank"
-    " lines separate paragraphs; default: by the ending of --input, else lines",
+    help="format of --input and --output; lines: one sentence per line; text: one paragraph per line; "
+    "wrapped: empty lines separate paragraphs; default: by the ending of --input, else lines",
     heading="Files",
     common=False,
 )

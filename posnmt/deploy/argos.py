@@ -58,7 +58,7 @@ def refuse(text: TextPipeline, marks: Iterable[str]) -> None:
     """
     todo = "use --format ctranslate2, or posnmt serve for LibreTranslate's clients"
     if listed := ", ".join(marks):
-        what = f"Argos puts no marks of target languages before text, but this run needs {listed}"
+        what = f"Argos puts no language tags before text, but this run needs {listed}"
         raise UserError(what, None, todo)
     if not (text.shared and text.source.subwords.model == text.target.subwords.model):
         raise UserError("Argos has one SentencePiece model for both sides, but this run has two", None, todo)
@@ -107,7 +107,7 @@ def export(
             write(model, text, Path(place), size, precision)
         _pack(Path(place), text, codes, partial)
     say_verified(dict(zip(("source", "target"), engine.longest, strict=True)), verified, say)
-    say("Argos itself cuts off sentences after 1,024 subwords and translations after 256, and writes _ as a blank")
+    say("Argos itself cuts off sentences after 1,024 subwords and translations after 256, and writes _ as a space")
 
 
 def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path) -> None:

@@ -55,10 +55,21 @@ class TrainOptions(TypedDict, total=False):
     dev_target: Annotated[str | Path | None, Sets("data.dev.target", "its translations; needed with --dev-source")]
     source_language: Annotated[
         str | None,
-        Sets("data.source_language", "default: what the name of the file ends in, as train.en", "CODE", common=False),
+        Sets(
+            "data.source_language",
+            "language of the source; default: the ending of the file name, as in train.en",
+            "CODE",
+            common=False,
+        ),
     ]
     target_language: Annotated[
-        str | None, Sets("data.target_language", "default: likewise, as train.de", "CODE", common=False)
+        str | None,
+        Sets(
+            "data.target_language",
+            "language of the target; default: the ending of the file name, as in train.de",
+            "CODE",
+            common=False,
+        ),
     ]
     minutes: Annotated[
         float | None,

@@ -446,7 +446,7 @@ def test_the_page_runs_in_processes_of_their_own(tmp_path):
 def test_the_parts_of_a_package_are_listed_with_their_origin(tmp_path, monkeypatch):
     site, _, _ = documented(tmp_path)
     monkeypatch.syspath_prepend(site)
-    assert re.search(r"of installed packages:\n  near +a bias for nearness.*pos-nearness 1\.0\)", run("systems")[0])
+    assert re.search(r"from installed packages:\n  near +a bias for nearness.*pos-nearness 1\.0\)", run("systems")[0])
     assert json.loads(run("systems", "--json")[0])["near"]["origin"] == "pos-nearness 1.0"
     assert "scheme nearness (pos-nearness 1.0):" in run("systems", "--parts")[0]
     assert "encoder      2 layers, nearness\n" in run("systems", "near", "--size", "tiny")[0]

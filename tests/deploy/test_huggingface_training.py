@@ -64,7 +64,7 @@ def test_a_size_can_be_rounded_up_and_without_one_nothing_changes():
 def test_one_size_for_vocabularies_of_two_sizes_is_refused():
     part = tiny.settings(system="relative").model_dump(mode="json")
     other = hf.PosnmtForConditionalGeneration(hf.PosnmtConfig(posnmt=part, source_vocab_size=20, vocab_size=30))
-    with pytest.raises(ValueError, match="20 and 30 entries"):
+    with pytest.raises(ValueError, match="20 and 30 subwords"):
         other.resize_token_embeddings(40)
     shared = wrapped(tiny.build(**tiny.MODELS["shared-private"]), Decode())
     with pytest.raises(ValueError, match="shared-private are computed"):

@@ -254,8 +254,8 @@ def test_what_is_to_be_served():
         (["x"], ["y=en-de"], "no model is called 'y'"),
         (["x"], ["en"], "SOURCE-TARGET"),
         (["x"], ["pt-BR-en"], "SOURCE-TARGET"),
-        (["x"], ["en->>deu<<"], "SOURCE-TARGET .*the language of a mark"),
-        (["x"], ["en:<2de>"], "SOURCE-TARGET .*the language of a mark"),
+        (["x"], ["en->>deu<<"], "SOURCE-TARGET .*the language of a tag"),
+        (["x"], ["en:<2de>"], "SOURCE-TARGET .*the language of a tag"),
     ],
 )
 def test_what_cannot_be_served(models, languages, message):

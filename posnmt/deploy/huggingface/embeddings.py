@@ -53,5 +53,5 @@ def refuse_resizing(model: TranslationModel) -> None:
     if source.num_embeddings != target.num_embeddings:
         raise ValueError(
             f"source and target have vocabularies of their own, with {source.num_embeddings} and "
-            f"{target.num_embeddings} entries, so one size cannot serve both; train with subword.shared: true"
+            f"{target.num_embeddings} subwords, so one size cannot serve both; train with subword.shared: true"
         )

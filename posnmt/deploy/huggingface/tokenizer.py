@@ -88,7 +88,7 @@ class PosnmtTokenizer(PreTrainedTokenizer):
         if new and not self.text.shared:
             raise ValueError(
                 f"{new[0]!r} cannot be added: source and target have vocabularies of their own, with "
-                f"{self.text.source.size} and {self.text.target.size} entries; train with subword.shared: true"
+                f"{self.text.source.size} and {self.text.target.size} subwords; train with subword.shared: true"
             )
         added: int = super()._add_tokens(new_tokens, special_tokens)
         return added

@@ -162,12 +162,12 @@ def _vocabulary(path: Path, size: int, settings: Settings) -> Vocabulary:
     pieces: dict[int, str] = {}
     for piece, number in ids.items():
         if number in pieces or not 0 <= number < size:
-            why = "like another piece" if number in pieces else f"but config.json states {size} entries"
+            why = "like another piece" if number in pieces else f"but config.json states a vocabulary size of {size}"
             raise UserError(f"{quoted(piece)} has the id {number}, {why}", path, AGAIN)
         pieces[number] = f"▁{piece}" if LANGUAGE_CODE.fullmatch(piece) else piece
     for symbol in (settings.pad_token_id, settings.eos_token_id, settings.decoder_start_token_id):
         if symbol >= size:
-            what = f"config.json names the symbol {symbol}, but the vocabulary has {size} entries"
+            what = f"config.json names the symbol {symbol}, but the vocabulary size is {size}"
             raise UserError(what, path, AGAIN)
     if "<unk>" not in ids:
         raise UserError("the vocabulary has no <unk>", path, AGAIN)

@@ -261,7 +261,7 @@ def dictionary(source: str, target: str, entries: Sequence[tuple[str, str]]) -> 
     for pair, place in zip(entries, places, strict=True):
         for term in pair:
             if len(term.encode("utf-8", "surrogatepass")) > MOST_BYTES or len(units(term)) > MOST_UNITS:
-                what = f"a term is longer than {MOST_BYTES:,} bytes or {MOST_UNITS} words and signs"
+                what = f"a term is longer than {MOST_BYTES:,} bytes or {MOST_UNITS} words and characters of punctuation"
                 raise Refusal(400, f"Invalid glossary entries provided: {what} ({place})")
             if has_controls(term):
                 raise Refusal(400, f"Invalid glossary entries provided: a control character ({place})")

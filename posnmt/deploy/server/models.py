@@ -61,7 +61,7 @@ def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
             raise UserError(which, f"--languages {each}", f"write NAME={pair}, with one of {', '.join(named)}")
         codes = pair.split(":") if ":" in pair else pair.split("-")
         if len(codes) != 2 or not all(map(is_code, codes)):
-            todo = "for example en-de or pt-BR:en; for a multilingual model, the language of a mark: fr for >>fr<<"
+            todo = "for example en-de or pt-BR:en; for a multilingual model, the language of a tag: fr for >>fr<<"
             raise UserError("languages must have the form SOURCE-TARGET", f"--languages {each}", todo)
         pairs[name] = (codes[0], codes[1])
     return [Choice(name, folder, pairs.get(name)) for name, folder in named.items()]
