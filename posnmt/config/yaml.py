@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -391,7 +392,7 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
     """The known keys of the section at a key path, as they are written; empty if there is no such section."""
     section: Any = root
-    for key, following in zip(keys, (*keys[1:], ""), strict=True):
+    for key, following in pairwise((*keys, "")):
         if isinstance(section, type) and issubclass(section, BaseModel):
             field = section.model_fields.get(key)
             section = None if field is None else _section_of(field.annotation, following.isdigit())

@@ -54,7 +54,7 @@ def searched(*arguments: object) -> str:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "190 inputs of 19 parsers" in searched("parsers", "--count", 190, "--seed", 11, "--cases", tmp_path)
+    assert "200 inputs of 20 parsers" in searched("parsers", "--count", 200, "--seed", 11, "--cases", tmp_path)
 
 
 def test_odd_commands(tmp_path: Path) -> None:
