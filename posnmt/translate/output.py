@@ -148,6 +148,7 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
     if any(_same(output, each) or (each is not None and each.resolve().is_relative_to(folder)) for each in inputs):
         raise UserError("the output would replace the input", output, "choose another --output")
     if output.is_file() and not force:
+        _clear(folder)
         raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
     if folder.exists() and not _is_ours(folder):
         raise UserError("translations are collected there, and it exists", folder, "choose another --output")
@@ -229,25 +230,49 @@ def opened(path: Path | None, settings: Callable[[], dict[str, Any]], resume: bo
             yield Output(stream)
         return
     folder = partial_folder(path)
+    with _held(folder):
+        try:
+            with closing(_begin(folder, settings(), resume)) as output:
+                yield output
+            sync(folder / OUTPUT)
+            os.replace(folder / OUTPUT, path.resolve())
+            sync(folder.parent)
+            (folder / RECORD).unlink(missing_ok=True)
+        finally:
+            if not (folder / RECORD).exists():
+                (folder / OUTPUT).unlink(missing_ok=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Make a folder in which an output is collected, and lock it; it is removed at the end if nothing is left in it.
+
+    Raises:
+        UserError: another process has locked it.
+    """
     folder.mkdir(exist_ok=True)
-    sync(folder.parent)
     try:
-        lock = Lock(folder / LOCK)
-    except BlockingIOError:
-        raise UserError("another process is writing this output", path, "wait for its end") from None
-    try:
-        with closing(_begin(folder, settings(), resume)) as output:
-            yield output
-        sync(folder / OUTPUT)
-        os.replace(folder / OUTPUT, path.resolve())
         sync(folder.parent)
-        (folder / RECORD).unlink(missing_ok=True)
+        try:
+            lock = Lock(folder / LOCK)
+        except BlockingIOError:
+            raise UserError("another process is writing this output", folder, "wait for its end") from None
+        with lock:
+            yield
     finally:
-        if not (folder / RECORD).exists():
-            (folder / OUTPUT).unlink(missing_ok=True)
-        lock.release()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a process has left that was killed when its output was in its place."""
+    if not (folder.is_dir() and _is_ours(folder)):
+        return
+    with suppress(UserError, OSError), _held(folder):
+        if not (folder / OUTPUT).exists():
+            for path in folder.iterdir():
+                if path.name == RECORD or is_draft(path.name):
+                    path.unlink()
 
 
 def _begin(folder: Path, settings: dict[str, Any], resume: bool) -> PartialOutput:
@@ -260,16 +285,16 @@ def _begin(folder: Path, settings: dict[str, Any], resume: bool) -> PartialOutpu
     if differing:
         changes = ", ".join(f"{key} was {record.settings.get(key)}, is {settings.get(key)}" for key in differing)
         raise UserError(f"the translation was begun otherwise: {changes}", folder, f"go on as it was begun, or {AGAIN}")
-    if not (folder / OUTPUT).exists():  # killed after it was moved to its place
-        raise UserError("nothing is left to resume: the output was complete", folder, AGAIN)
     return PartialOutput(folder, record)
 
 
 def _read(folder: Path) -> Record | None:
-    """The record in a folder; None without one."""
+    """The record in a folder; None without one, or where the output of a killed process was moved to its place."""
     path = folder / RECORD
+    if not (path.exists() and (folder / OUTPUT).exists()):
+        return None
     try:
-        return Record.model_validate_json(path.read_bytes()) if path.exists() else None
+        return Record.model_validate_json(path.read_bytes())
     except ValidationError:
         raise UserError("the record of a translation that was begun is damaged", path, AGAIN) from None
 

@@ -16,7 +16,7 @@ import pytest
 
 from posnmt.data import lines as portions
 from posnmt.translate.command import translate_file
-from posnmt.translate.output import Output
+from posnmt.translate.output import Output, Record
 from posnmt.translate.source import Files
 from posnmt.translate.translator import Translator
 from tests.support import corpus
@@ -174,6 +174,25 @@ def test_a_study_begins_again(trained, tmp_path, small_portions, monkeypatch):
         translate_file(*arguments)
     assert translate_file(*arguments).lines == 60
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_process_that_is_killed_when_its_output_is_in_its_place(trained, tmp_path):
+    """Its record is left: a repeat is refused as ever and removes it, and without the output begins again."""
+    words = ["translate", trained / "run", "--input", trained / "text", "--output", tmp_path / "out", "--beam", 1]
+    run(*words)
+    whole = (tmp_path / "out").read_bytes()
+    for missing in (False, True):
+        left = tmp_path / "out.partial"
+        left.mkdir()
+        (left / ".lock").touch()
+        (left / "record.json").write_text(Record(lines=60).model_dump_json())
+        if missing:
+            (tmp_path / "out").unlink()
+            run(*words)
+        else:
+            assert "is not overwritten" in refused(*words)[0]
+        assert os.listdir(tmp_path) == ["out"]
+        assert (tmp_path / "out").read_bytes() == whole
 
 
 def test_lines_of_a_pipe_are_kept_before_a_fault(trained, tmp_path, small_portions):
