@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +48,12 @@ class Lock:
     def __init__(self, path: Path, about: dict[str, Any] | None = None) -> None:
         owner = {"host": socket.gethostname(), "process": os.getpid(), "started": now()}
         self._held = _System(path)
-        self._held.write(json.dumps({**owner, **(about or {})}) + "\n")
+        try:
+            self._held.write(json.dumps({**owner, **(about or {})}) + "\n")
+        except OSError:
+            with suppress(OSError):  # the same error again
+                self.release()
+            raise
 
     def __enter__(self) -> Lock:
         return self
