@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.files import read_json
-from posnmt.base.output import write_json
+from posnmt.base.output import sync, write_json
 
 
 class Partial:
@@ -84,6 +84,8 @@ class Partial:
             path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Rename the complete file to its final name."""
+        """Rename the complete file to its final name, when it is on the disk."""
+        sync(self.path)
         self.path.replace(self.final)
+        sync(self.final.parent)
         self._state.unlink(missing_ok=True)
