@@ -132,7 +132,9 @@ def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path
     }
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
         for name, content in contents.items():
-            package.writestr(f"{folder}/{name}", content)
+            member = zipfile.ZipInfo(f"{folder}/{name}")  # of a fixed date: the same model gives the same bytes
+            member.external_attr = 0o644 << 16
+            package.writestr(member, content, zipfile.ZIP_DEFLATED)
 
 
 def _message(texts: dict[str, str]) -> bytes:

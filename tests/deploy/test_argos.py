@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_a_package_has_what_argos_reads(package, tmp_path):
     pieces = [subwords.encode(line, out_type=str) for line in SOURCE.read_text().splitlines()]
     results = translator.translate_batch(pieces, beam_size=1)
     assert [subwords.decode_pieces(each.hypotheses[0]) for each in results] == greedy()
+
+
+def test_the_same_model_gives_the_same_bytes(package, tmp_path, monkeypatch):
+    """Whenever it is: members of an archive have a date."""
+    monkeypatch.setattr(time, "time", lambda: 1.5e9)
+    run("export", LEARNED, "--format", "argos", "--languages", "en-xx", "--out", tmp_path / "mine.argosmodel")
+    assert (tmp_path / "mine.argosmodel").read_bytes() == package.read_bytes()
 
 
 @pytest.mark.skipif("POSNMT_ARGOS_PYTHON" not in os.environ, reason="POSNMT_ARGOS_PYTHON names no Python")
