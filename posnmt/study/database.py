@@ -7,6 +7,7 @@ not.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError, existing_file
-from posnmt.base.output import replacing
+from posnmt.base.output import write_bytes
 
 FILE = "results.sqlite"
 PUBLISHED = "results.csv.xz"  # the table `results` in copies for others
@@ -63,6 +64,11 @@ RUNS = {
     "posnmt": ("TEXT", "version that trained it"),
 }
 TABLES = {"results": RESULTS, "runs": RUNS}
+PLAIN = re.compile(r"CREATE TABLE \w+ \(\w+ [A-Z]+(, \w+ [A-Z]+)*\)")
+"""How tables are declared. A view or a computed column could have rows and texts without end in a small file."""
+
+LONGEST = 1 << 20
+"""The most bytes of a text in a table."""
 Row = Mapping[str, Any]
 
 
@@ -91,13 +97,14 @@ def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
         path: the file.
         tables: `results` and `runs` -> rows; a column that a row does not have is null.
     """
-    with replacing(path) as partial, closing(sqlite3.connect(partial)) as database:
+    with closing(sqlite3.connect(":memory:")) as database:  # in a file, SQLite would have a journal beside it
         for name, columns in TABLES.items():
             declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
             database.execute(f"CREATE TABLE {name} ({declared})")
             rows = [[row.get(column) for column in columns] for row in tables.get(name, ())]
             database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608
         database.commit()
+        write_bytes(path, database.serialize())
     return path
 
 
@@ -109,16 +116,22 @@ def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] 
         query: in SQL, with `?` for each of `values`.
 
     Raises:
-        UserError: the study has no results yet, or the query is invalid.
+        UserError: the study has no results yet, they are not as `write_tables` writes them, or the query is invalid.
     """
     path = existing_file(out / FILE, "the study's results")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+            declared = [sql for (sql,) in database.execute("SELECT sql FROM sqlite_master")]
+            if not all(PLAIN.fullmatch(str(sql)) for sql in declared):
+                what = "the results have more than the tables of a study"
+                raise UserError(what, path, "run `posnmt study report` again")
             cursor = database.execute(query, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
     except sqlite3.Error as error:
-        raise UserError(f"the results cannot be read: {error}", path, "correct the query") from None
+        todo = "correct the query, or run `posnmt study report` again"
+        raise UserError(f"the results cannot be read: {error}", path, todo) from None
 
 
 def _of(run: Row) -> dict[str, Any]:
