@@ -47,10 +47,10 @@ class Bodies:
                 self.metrics.seconds.labels(path).observe(time.monotonic() - started)
             await send(message)
 
-        body: list[bytes] = []
+        body = bytearray()
         try:
             if await self._read(receive, body):
-                await self.app(scope, _replayed(b"".join(body), receive), counted)
+                await self.app(scope, _replayed(bytes(body), receive), counted)
         except asyncio.CancelledError:  # uvicorn cancels requests at the end of the grace period
             stopping = Refusal(503, "the server is being stopped")
             await refusal_response(scope["path"], stopping)(scope, receive, counted)
@@ -62,10 +62,10 @@ class Bodies:
                 await refusal_response(scope["path"], fault)(scope, receive, counted)
             raise  # uvicorn logs it
         finally:
-            self._buffered -= sum(map(len, body))
+            self._buffered -= len(body)
 
-    async def _read(self, receive: Receive, body: list[bytes]) -> bool:
-        """Read a body into a list of chunks. Return False if the client has disconnected.
+    async def _read(self, receive: Receive, body: bytearray) -> bool:
+        """Read a body, however small its chunks are. Return False if the client has disconnected.
 
         Raises:
             Refusal: the body exceeds a limit.
@@ -80,7 +80,7 @@ class Bodies:
                     chunk = message.get("body", b"")
                     size += len(chunk)
                     if size <= limit:
-                        body.append(chunk)
+                        body += chunk
                         self._buffered += len(chunk)
                     if self._buffered > self.settings.buffered_bytes:
                         what = "the server is busy reading other requests; send this one again"
