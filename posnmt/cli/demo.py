@@ -13,8 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.files import read_json
+from posnmt.base.output import as_json, changing, existing
 from posnmt.base.progress import Display
 from posnmt.corpora.artificial.pairs import command as artificial
+from posnmt.corpora.conditions.files import MANIFEST
 from posnmt.evaluation.analyse.analyse import analyse
 from posnmt.evaluation.analyse.length_effects import D1, LengthEffects
 from posnmt.evaluation.analyse.likelihood import named
@@ -35,6 +38,9 @@ SYSTEMS: dict[str, list[dict[str, Any]]] = {
     # the clipping distance must be well below the training lengths: vectors of unseen distances stay untrained
     "relative": [{"scheme": "relative", "distance": 4}],
 }
+ASKED = "demo.json"
+"""In the folder: which demonstration it is of."""
+
 LONGEST = 14
 LONGEST_TEST = 42
 TEST = 600
@@ -48,8 +54,10 @@ SHOWN = 240
 def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
     """Generate a corpus, train both systems, translate, analyse, and say what was found and what to do next.
 
+    What an earlier process has completed in the folder is not done again.
+
     Args:
-        out: a new folder.
+        out: a new folder, or that of the same demonstration.
         updates: number of updates of each training.
         seed: seed of the corpus and of both trainings.
 
@@ -57,23 +65,29 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
         The report's path.
 
     Raises:
-        UserError: the folder exists.
+        UserError: the folder has something else.
     """
-    refuse_existing(out, "the folder", "choose another --out")
-    out.mkdir(parents=True, exist_ok=True)
+    asked = {"updates": updates, "seed": seed}
+    if read_json(out / ASKED) != asked:
+        refuse_existing(out, "the folder", "choose another --out")
+        with changing(out) as changes:
+            changes.path(ASKED).write_bytes(as_json(asked))
     corpus = out / "corpus"
-    display.say(f"making the artificial language pair in {corpus}")
-    artificial(corpus, test=TEST, max_length=LONGEST, test_max_length=LONGEST_TEST, seed=seed)
+    if not existing(corpus, [MANIFEST]):
+        display.say(f"making the artificial language pair in {corpus}")
+        artificial(corpus, test=TEST, max_length=LONGEST, test_max_length=LONGEST_TEST, seed=seed)
     source, reference = corpus / "test.source", corpus / "test.target"
     runs: dict[str, Run] = {}
     outputs: dict[str, Path] = {}
     for name, position in SYSTEMS.items():
         display.say(f"training the {name} system: {updates:,} updates")
         config = from_tree(_config(corpus, out / "stores", position, updates, seed))
-        runs[name] = train(config, out / name, display=display)
-        display.say(f"translating sentences of up to {LONGEST_TEST} words")
+        begun = (out / name / "config.yaml").exists()
+        runs[name] = train(config, out / name, begun, display)
         outputs[name] = out / f"test.{name}"
-        translate_file(runs[name].folder, Files(source, outputs[name]), {"beam": 1})
+        if not outputs[name].exists():
+            display.say(f"translating sentences of up to {LONGEST_TEST} words")
+            translate_file(runs[name].folder, Files(source, outputs[name]), {"beam": 1})
     longest = runs["relative"].record["training_lengths"]["source"]["longest"]
     model = runs["relative"].folder / "text" / "source.model"
     settings = Settings(unit="subwords", subword_model=model, bin_width=5, max_trained_length=longest)

@@ -72,7 +72,8 @@ def demo(out: Path, updates: int, seed: int) -> None:
 
     Generates a corpus of short sentences in the built-in language pair, and trains a system with absolute and one with
     relative positions on it. Translates sentences up to three times as long, writes a report, says what was found,
-    shows three translations and the commands for files of your own, and prints the report's path.
+    shows three translations and the commands for files of your own, and prints the report's path. The same command goes
+    on where it was stopped.
 
     \b
     Example: posnmt demo --out demo
