@@ -12,11 +12,14 @@ import io
 import json
 import lzma
 import shutil
+import sqlite3
 import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from posnmt.base.errors import UserError
 from tests.fuzz import bomb_files, bomb_models
@@ -68,6 +71,71 @@ def _extract(place: Path) -> None:
 
     is_archive(place / "a")
     extract(place / "a", {"none": place / "none"}, optional=True)
+
+
+# Databases
+
+
+def _database(more: str) -> Callable[[Path, bool], None]:
+    """The results of a study, to which a bomb adds what SQL says."""
+
+    def make(place: Path, bomb: bool) -> None:
+        from posnmt.study.database import FILE, write_tables
+
+        write_tables(place / FILE, {"results": [{"recipe": "mine"}]})
+        if bomb:
+            with closing(sqlite3.connect(place / FILE)) as database:
+                database.executescript(more)
+
+    return make
+
+
+ENDLESS = """
+DROP TABLE results;
+CREATE VIEW results AS WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+SELECT printf('%d %1000s', i, 'a') AS value FROM n
+"""
+COMPUTED = "ALTER TABLE results ADD COLUMN more TEXT AS (hex(zeroblob(300000000)))"
+LONG = "INSERT INTO results (recipe) VALUES (zeroblob(200000000))"
+
+
+def _rows(place: Path) -> None:
+    from posnmt.study.database import read
+
+    read(place)
+
+
+# Requests
+
+
+def _chunks(place: Path, bomb: bool) -> None:
+    """The body of a request, and the bytes of its chunks; as one chunk it is harmless."""
+    (place / "body").write_bytes(bytes(range(256)) * 4096)
+    (place / "chunk").write_text("2" if bomb else str(MIB))
+
+
+def _body(place: Path) -> None:
+    import asyncio
+
+    from posnmt.deploy.server.bodies import Bodies
+    from posnmt.deploy.server.metrics import Metrics
+    from posnmt.deploy.server.settings import Settings
+
+    content, size, read = (place / "body").read_bytes(), int((place / "chunk").read_text()), []
+    starts = iter(range(0, len(content), size))
+
+    async def receive() -> dict[str, Any]:
+        start = next(starts)
+        last = start + size >= len(content)
+        return {"type": "http.request", "body": content[start : start + size], "more_body": not last}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        read.append((await receive())["body"])
+
+    scope = {"type": "http", "path": "/translate", "method": "POST", "headers": []}
+    bodies = Bodies(app, Settings(read_seconds=100.0), Metrics(), frozenset())
+    asyncio.run(bodies(scope, receive, receive))
+    assert read == [content]
 
 
 # Text
@@ -298,6 +366,10 @@ BOMBS = {
     "tar, a long name": Bomb(_long_name, _extract, 32),
     "tar, many files": Bomb(_many_members, _extract, 256),
     "tar, a table of a sparse file": Bomb(_sparse, _extract, 32),
+    "database, a view": Bomb(_database(ENDLESS), _rows, 32),
+    "database, a computed column": Bomb(_database(COMPUTED), _rows, 32),
+    "database, a long text": Bomb(_database(LONG), _rows, 32),
+    "request, small chunks": Bomb(_chunks, _body, 16),
     "lines in .gz": Bomb(_short_lines, _lines, 400),
     "copy, many rows": Bomb(_columns, _copy, 256),
     "copy, many columns": Bomb(_cells, _copy, 256),

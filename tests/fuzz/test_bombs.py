@@ -11,9 +11,9 @@ import pytest
 from tests.fuzz.bomb import MIB
 from tests.fuzz.bombs import BOMBS
 
-NO_FAULT = {"markdown document, nested", "sentencepiece, trainer spec", "xz, a dictionary"}
-"""What is read: the depth of this document takes no memory, the sizes in a trainer spec are not used, and of a
-dictionary only what the text fills is.
+NO_FAULT = {"markdown document, nested", "request, small chunks", "sentencepiece, trainer spec", "xz, a dictionary"}
+"""What is read: the depth of this document takes no memory, the sizes in a trainer spec are not used, of a dictionary
+only what the text fills is, and chunks are joined as they arrive.
 """
 
 
