@@ -187,6 +187,13 @@ def _settle(folder: Path, undo: bool = False) -> None:
         shutil.rmtree(ready)
 
 
+def finish(folder: Path) -> None:
+    """Finish what a killed process began to move to its place, before somebody looks at what a folder has."""
+    if folder.is_dir():
+        with _locked(folder):
+            _settle(folder)
+
+
 def existing(folder: Path, names: Iterable[str]) -> list[UserError]:
     """A fault for each file that exists and may not: to be asked before long work, which `changing` would refuse.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import load_json, read_json
-from posnmt.base.output import as_json
+from posnmt.base.output import as_json, finish, is_draft
 from posnmt.base.plugins import Origin
 from posnmt.base.progress import duration
 from posnmt.base.version import FORMAT
@@ -153,7 +153,8 @@ def _check(study_plan: Plan, out: Path, to: Path) -> None:
         raise UserError("the folder of the copy is a file", to, another)
     if to.resolve() == out.resolve() or out.resolve() in to.resolve().parents:
         raise UserError("the copy cannot be inside the study", to, another)
-    if to.is_dir() and any(to.iterdir()):
+    finish(to)
+    if to.is_dir() and not all(is_draft(path.name) for path in to.iterdir()):
         mark = read_json(to / MARK)
         if mark is None or mark.get("recipe") != study_plan.recipe.recipe or mark.get("scale") != study_plan.scale:
             raise UserError("the folder is not empty, and holds no copy of this study", to, another)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from posnmt.study.copied import FOLDERS, packed_in
+from posnmt.base.output import as_json
+from posnmt.study.copied import FOLDERS, MARK, packed_in
 from posnmt.study.load import load
 from posnmt.study.packed import unpack
 from posnmt.study.plan import plan
-from posnmt.study.publish import KNOWN, _readme, _without_places, _write
+from posnmt.study.publish import KNOWN, _check, _readme, _without_places, _write
 
 
 def test_folders_are_named_where_a_text_names_them_and_nowhere_else() -> None:
@@ -37,6 +39,29 @@ def test_a_copy_has_few_files_and_a_renewed_one_nothing_that_the_study_has_not(t
     _write({"README.md": b"new", "runs/a.all.1/steps.json": b"{}"}, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "runs.tar.xz", "notes.txt"}
     assert (tmp_path / "README.md").read_bytes() == b"new"
+
+
+def test_a_copy_that_a_killed_process_left_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its files were complete, and while they were moved to their places."""
+    study_plan, to = plan(load("choose"), "smoke", None), tmp_path / "copy"
+    (to / ".files.0123abcd.partial").mkdir(parents=True)
+    _check(study_plan, tmp_path / "study", to)
+    mark = as_json({"recipe": study_plan.recipe.recipe, "scale": "smoke"})
+    for moment in (1, 2):
+        place, moved = tmp_path / str(moment), []
+
+        def replace(old: Path, new: Path) -> None:
+            if len(moved) == moment:  # noqa: B023
+                raise KeyboardInterrupt
+            moved.append(new)  # noqa: B023
+            os.rename(old, new)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            with pytest.raises(KeyboardInterrupt):
+                _write({"README.md": b"1", MARK: mark}, place)
+        _check(study_plan, tmp_path / "study", place)
+        assert {path.name for path in place.iterdir()} == {"README.md", MARK}
 
 
 def test_a_copy_names_the_parts_from_outside() -> None:

@@ -17,7 +17,7 @@ from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.base.files import read_json
 from posnmt.base.interrupt import StopSignal
 from posnmt.base.lock import Lock, holder
-from posnmt.base.output import write_json
+from posnmt.base.output import is_draft, write_json
 from posnmt.base.parallel.cores import available_cores
 from posnmt.base.progress import duration
 from posnmt.base.version import FORMAT, __version__, check_format
@@ -67,7 +67,7 @@ def check_study(out: Path, recipe_name: str) -> None:
     another = "choose another --out"
     if out.exists() and not out.is_dir():
         raise UserError("the study's folder is a file", out, another)
-    if out.is_dir() and any(not path.name.startswith(RUNNER) for path in out.iterdir()):
+    if out.is_dir() and not all(path.name.startswith(RUNNER) or is_draft(path.name) for path in out.iterdir()):
         if not (out / STUDY).exists():
             raise UserError("the folder is not empty, and is not a study's", out, another)
         record = read_json(out / STUDY)

@@ -47,6 +47,8 @@ def test_steps_are_in_the_preferred_order_after_what_they_need(study):
 
 def test_a_folder_belongs_to_a_study(tmp_path):
     out = tmp_path / "study"
+    out.mkdir()
+    (out / ".study.json.0123abcd.partial").touch()  # of a process that was killed
     runner.open_study(out, "mine", "hash")
     about = (out / "study.json").read_text()
     runner.open_study(out, "mine", "hash")
