@@ -59,15 +59,18 @@ class Machine:
 
     Args:
         folder: for the library, the journal and outputs; on the file system of what the commands write.
+        programs: a folder of programs that commands find before others.
+        packages: a folder of packages that they import.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path, packages: Path) -> None:
         self.folder, self.journal = folder.resolve(), folder.resolve() / "journal"
+        self._paths = {"PATH": [str(programs), os.environ["PATH"]], "PYTHONPATH": [str(packages), *sys.path]}
 
     def __enter__(self) -> Machine:
         environment = {
             **os.environ, "LD_PRELOAD": str(build(self.folder)), "OMP_NUM_THREADS": "1", "TMPDIR": str(self.folder),
-            "POSNMT_CACHE": str(self.folder / "cache"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            **{name: os.pathsep.join(filter(None, paths)) for name, paths in self._paths.items()},
         }  # fmt: skip
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.shim.machine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -96,7 +99,9 @@ class Machine:
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             asked = {
                 "arguments": arguments, "folder": str(watched.parent), "streams": place,
-                "variables": variables(watched, self.journal, at, fault),
+                "variables": {
+                    **variables(watched, self.journal, at, fault), "POSNMT_CACHE": str(watched / "cache"),
+                },
                 "closed": closed,
             }  # fmt: skip
             assert self._server.stdin is not None

@@ -108,15 +108,20 @@ def model(folder: Path, mode: str = "") -> Path:
     return path
 
 
-@contextmanager
-def offered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install the package with the metric, `overlap`, into `folder`, and write wheels and models to `folder/from`."""
+def package(folder: Path) -> None:
+    """Install the package with the metric, `overlap`, into `folder`, and write its wheel to `folder/from`."""
     parts = {"overlap_metric.py": METRIC, "program.py": PROGRAM}
     install(folder, "overlap", "1.0", {"posnmt.metrics": {"overlap": "overlap_metric:OVERLAP"}}, parts)
     (folder / "packages.txt").write_text("# one package\ntinyscore==1.0\n")
     (folder / "other.txt").write_text("tinyscore==2.0\n")
     (folder / "from").mkdir(exist_ok=True)
     wheel(folder / "from")
+
+
+@contextmanager
+def offered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install the package, so that this process knows it."""
+    package(folder)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr(plugins, "_loaded", {})
     yield folder

@@ -15,6 +15,39 @@ from posnmt.study.workflow.executors import Where
 from posnmt.study.workflow.graph import Graph, Step
 from posnmt.study.workflow.kind import Resources
 
+SIZES = {"train": 200, "dev": 10, "test": 20, "min_length": 3, "max_length": 8, "test_max_length": 12}
+STUDY = {
+    "recipe": "tiny",
+    "title": "One system",
+    "pair": {"source": "en", "target": "de"},
+    "scales": {
+        "smoke": {
+            "seeds": 1,
+            "artificial": SIZES,
+            "config": {
+                "subword": {"vocabulary": 150},
+                "model": {"size": "tiny", "tie_embeddings": "all"},
+                "train": {"steps": 2, "batch": 512, "evaluate_every": 2, "dev_bleu": False, "best_by": "perplexity"},
+                "decode": {"beam": 1, "max_extra": 4},
+            },
+        }
+    },
+    "systems": {"transformer": {"system": "transformer"}},
+    "trainings": {"all": {}},
+    "tests": {"test": {"corpus": "test"}},
+    "runs": [{"systems": ["transformer"], "trainings": ["all"], "tests": ["test"]}],
+    "analyses": {"all": {"test": "test", "trainings": ["all"]}},
+    "tables": [
+        {
+            "table": 1,
+            "caption": "Scores",
+            "rows": ["transformer"],
+            "columns": [{"title": "chrF", "analysis": "all", "measure": "chrf"}],
+        }
+    ],
+}
+"""A recipe of five steps, which takes seconds at scale smoke."""
+
 RUN_IT = """
 import json, sys
 from pathlib import Path
