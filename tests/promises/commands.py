@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import yaml
 
-from posnmt.base.output import is_draft
+from posnmt.base.output import PARTIAL, is_draft
+from posnmt.corpora.artificial.pairs import generate
 from tests.fuzz.parsers import CONFIG, FROZEN
+from tests.support.commands import run
 from tests.support.forked import become, fork
+from tests.support.study_case import STUDY
 
 COMMANDS = {
     "condition swap": "condition swap --source s --share 0.1 --share 0.5 --out out",
@@ -28,15 +34,69 @@ COMMANDS = {
     "analyse": "analyse --source s --reference t --output one=s --samples 20 --processes 1 --metrics bleu --out out",
     "export": "export run --format ctranslate2 --out out",
     "train": "train config.yaml --out out",
+    "score": "score run --source s --target t --by-position --out out",
+    "data clean": "data clean --source s --target t --source-language en --target-language de --keep copies --out out",
+    "data fetch": "data fetch aspec-dev-ja-en --from aspec --cache out",
+    "figure": "figure analysis --out out",
+    "import": "import marian-hf marian --out out",
+    "show": "show run --source s --sentences 2 --out out",
+    "compare": "compare pairs.en pairs.de --systems transformer,rope --seeds 1 --cap 12 --plan --out out"
+    " --set model.size=tiny --set train.steps=8 --set subword.vocabulary=300",
+    "study run": "study run tiny.yaml --scale smoke --out out",
 }
-"""Name -> a command that writes `out` in its folder, by files that `written` writes."""
+"""Name -> a command that writes `out`, or files whose names begin so, in its folder, by files that `written` writes."""
 
 LIGHT = ("condition swap", "condition length-split", "condition artificial", "new scheme")
 """Commands that need no PyTorch."""
 
 
-def written(folder: Path) -> None:
-    """The files that commands read."""
+@cache
+def _analysed() -> Path:
+    """A folder with an analysis, made once in this process."""
+    place = Path(tempfile.mkdtemp(prefix="posnmt-"))
+    atexit.register(shutil.rmtree, place)
+    for name in "st":
+        (place / name).write_text("a dog\na cat sees a dog\n" * 20)
+    texts = ["--source", place / "s", "--reference", place / "t", "--output", f"one={place / 's'}"]
+    run("analyse", *texts, "--samples", 20, "--metrics", "bleu", "--out", place / "analysis")
+    return place / "analysis"
+
+
+def _licensed(folder: Path) -> None:
+    """A folder like that of ASPEC."""
+    place = folder / "ASPEC-JE" / "dev"
+    place.mkdir(parents=True)
+    (place / "dev.txt").write_text(
+        "".join(f"J-1 {number} ||| 1 ||| 文{number} ||| Line {number}\n" for number in range(900))
+    )
+
+
+def _marian(folder: Path) -> None:
+    """A model of Marian; imported here, since most commands need no PyTorch."""
+    from tests.support import marian
+
+    marian.write(folder)
+
+
+def _pairs(path: Path) -> None:
+    """The two sides of a corpus, of which the first is named."""
+    pairs = list(generate(2000, 3, 16, 1))
+    for place, side in ((path, "source"), (path.with_suffix(".de"), "target")):
+        place.write_text("".join(f"{getattr(pair, side)}\n" for pair in pairs))
+
+
+MORE: dict[str, Callable[[Path], object]] = {
+    "analysis": lambda path: shutil.copytree(_analysed(), path),
+    "aspec": _licensed,
+    "marian": _marian,
+    "pairs.en": _pairs,
+    "tiny.yaml": lambda path: path.write_text(yaml.safe_dump(STUDY, sort_keys=False)),
+}
+"""What few commands read -> what writes it."""
+
+
+def written(folder: Path, command: str = "") -> None:
+    """The files that a command reads."""
     folder.mkdir(parents=True)
     lines = [" ".join(f"w{(number * step) % 97}" for step in range(1, 4 + number % 7)) for number in range(400)]
     for name in "st":
@@ -48,6 +108,12 @@ def written(folder: Path) -> None:
     }  # fmt: skip
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     shutil.copytree(FROZEN / "learned", folder / "run")
+    for name in set(command.split()) & set(MORE):
+        MORE[name](folder / name)
+
+
+LEFT_OUT = ("tensorboard", "progress.txt")
+"""Names with the time and the process, and a file that a short step of a study may have or not."""
 
 
 class Child:
@@ -72,14 +138,12 @@ class Child:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """The files that a command has written, with their digests, but for drafts and those of TensorBoard.
-
-    The names of the latter have the time and the process.
-    """
+    """The files that a command has written, with their digests, but for drafts, locks and those of `LEFT_OUT`."""
     found = {}
-    for path in sorted((folder / "out").rglob("*") if (folder / "out").is_dir() else [folder / "out"]):
+    for path in sorted(each for place in folder.glob("out*") for each in (place, *place.rglob("*"))):
         name = path.relative_to(folder).as_posix()
-        left_out = any(is_draft(part) or part.startswith(".") or part == "tensorboard" for part in path.parts)
+        parts = name.split("/")
+        left_out = any(part.startswith(".") or part.endswith((PARTIAL, ".lock")) or part in LEFT_OUT for part in parts)
         if path.is_file() and not left_out:
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
@@ -102,7 +166,7 @@ class Whole:
     def __init__(self, place: Path, command: str) -> None:
         found = []
         for number in range(2):
-            with copied(place, f"whole-{number}") as folder:
+            with copied(place, f"whole-{number}", command) as folder:
                 child = Child(folder, command)
                 status = child.end()
                 self.seconds = time.monotonic() - child.began
@@ -119,10 +183,10 @@ class Whole:
 
 
 @contextmanager
-def copied(place: Path, name: str) -> Iterator[Path]:
-    """A fresh folder with the files that commands read."""
+def copied(place: Path, name: str, command: str = "") -> Iterator[Path]:
+    """A fresh folder with the files that a command reads."""
     folder = place / name
-    written(folder)
+    written(folder, command)
     try:
         yield folder
     finally:

@@ -21,8 +21,8 @@ from tests.support.forked import import_all
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 
-RESUMED = {"train", "translate"}
-"""Commands whose unfinished work is kept: a repeat is refused, and says that `--resume` goes on."""
+RESUMED = {"train", "translate", "compare", "study run", "data fetch", "figure"}
+"""Commands of which a part may be there: a repeat goes on with it, or is refused and says that `--resume` does."""
 
 
 def disturb(place: Path, name: str, whole: Whole, number: signal.Signals, moment: float) -> str:
@@ -32,7 +32,7 @@ def disturb(place: Path, name: str, whole: Whole, number: signal.Signals, moment
         AssertionError: the output is damaged, something is left over, or the repeat does not complete it.
     """
     about = f"{name}, {number.name} at {moment:.3f}"
-    with copied(place, "disturbed") as folder:
+    with copied(place, "disturbed", COMMANDS[name]) as folder:
         child = Child(folder, COMMANDS[name])
         time.sleep(moment * whole.seconds)
         os.kill(child.id, number)

@@ -21,7 +21,7 @@ def pair(place: Path, command: str, whole: Whole) -> str:
     Raises:
         AssertionError: the output is not whole, something is left over, or a refusal is not one line.
     """
-    with copied(place, "together") as folder:
+    with copied(place, "together", command) as folder:
         children = [Child(folder, command) for _ in range(2)]
         ends = Counter(child.end() for child in children)
         errors = children[0].errors.read_text()
