@@ -31,7 +31,7 @@ COMMANDS = {
     "new scheme": "new scheme own --out out",
     "prepare": "prepare config.yaml --out out",
     "translate": "translate run --input s --output out",
-    "analyse": "analyse --source s --reference t --output one=s --samples 20 --processes 1 --metrics bleu --out out",
+    "analyse": "analyse --source s --reference t --output one=s --samples 40 --processes 1 --metrics bleu --out out",
     "export": "export run --format ctranslate2 --out out",
     "train": "train config.yaml --out out",
     "score": "score run --source s --target t --by-position --out out",
@@ -58,7 +58,7 @@ def _analysed() -> Path:
     for name in "st":
         (place / name).write_text("a dog\na cat sees a dog\n" * 20)
     texts = ["--source", place / "s", "--reference", place / "t", "--output", f"one={place / 's'}"]
-    run("analyse", *texts, "--samples", 20, "--metrics", "bleu", "--out", place / "analysis")
+    run("analyse", *texts, "--samples", 40, "--metrics", "bleu", "--out", place / "analysis")
     return place / "analysis"
 
 
