@@ -80,6 +80,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out; PyTorch on a CPU has no class for this, so messages are compared."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
+    if isinstance(error, ImportError):  # of a library in C
+        return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
     signs = ["can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory"]
     if isinstance(error, RuntimeError):  # of threads; an OSError with these words is about a file that others use
         signs += ["can't start new thread", "Resource temporarily unavailable"]

@@ -9,9 +9,11 @@ import atexit
 import os
 import sys
 import time
+import weakref
+from _thread import start_new_thread
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from types import TracebackType
 from typing import TypeVar
 
@@ -169,12 +171,13 @@ def waited_for(doing: str, work: Callable[[], Result]) -> Result:
 
     Raises:
         BaseException: that of `work`.
+        MemoryError: the thread has ended before it began; `start` of `Thread` would wait for it for ever.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
     done = Event()  # since `join` of a thread, when interrupted, takes the thread for ended
 
-    def run() -> None:
+    def run(_: Event) -> None:
         try:
             results.append(work())
         except BaseException as error:
@@ -182,16 +185,21 @@ def waited_for(doing: str, work: Callable[[], Result]) -> Result:
         finally:
             done.set()
 
-    Thread(target=run, name=doing, daemon=True).start()
+    held = Event()  # by the thread alone, as long as it lives
+    lives = weakref.ref(held)
+    start_new_thread(run, (held,))
+    del held
     try:
         with Work(doing, "") as shown:
-            while not done.wait(0.2):
+            while not done.wait(0.2) and lives() is not None:
                 shown.waiting()
     except BaseException:
         atexit.register(_leave, done)
         raise
     if errors:
         raise errors[0]
+    if not results:
+        raise MemoryError
     return results[0]
 
 

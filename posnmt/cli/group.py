@@ -167,7 +167,7 @@ class Group(Command, click.Group):
             return 2, [f"error: {sentence(error)}"]
         except (KeyboardInterrupt, click.Abort):  # Abort is a RuntimeError
             return 130, ["interrupted"]
-        except (MemoryError, RuntimeError) as error:
+        except (MemoryError, RuntimeError, ImportError) as error:
             if not is_out_of_memory(error):
                 raise
             return 2, [f"error: out of memory; {self._memory_advice()}"]

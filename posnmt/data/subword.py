@@ -27,8 +27,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.base.errors import UserError, existing_file
+from posnmt.base.errors import UserError, existing_file, is_out_of_memory
 from posnmt.base.files import load_json
+from posnmt.base.parallel.cores import refuse_without_room
 from posnmt.base.progress import waited_for
 from posnmt.config.schema import Subword
 from posnmt.data.forms import CONTROLS, Forms
@@ -49,6 +50,9 @@ BYTE = re.compile("<0x([0-9A-F]{2})>")
 BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
+
+THREADS = 8
+"""That learn subwords; fixed, since the result of unigram training depends on their number."""
 
 LONGEST = 1000
 """The most bytes of a piece, and of what a character is replaced by: a text may have it at every place."""
@@ -145,8 +149,11 @@ class Subwords:
 
     def _split(self, texts: list[str], threads: int) -> list[list[int]]:
         """The ids of each text, computed by so many threads, or with -1 on all cores."""
-        if self.entries is None or not texts:
-            return self._processor.encode(texts, num_threads=threads) if texts else []
+        if not texts:
+            return []
+        refuse_without_room(threads)
+        if self.entries is None:
+            return self._processor.encode(texts, num_threads=threads)
         rows = self._processor.encode(texts, out_type=str, num_threads=threads)
         return [[number for piece in row for number in self._numbers(piece)] for row in rows]
 
@@ -221,6 +228,7 @@ class Subwords:
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text in SentencePiece's form; unknown pieces as their own characters."""
+        refuse_without_room(-1)
         return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []
 
     def unknown(self, text: str) -> list[str]:
@@ -237,6 +245,7 @@ class Subwords:
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, on one line; pad, bos and eos are omitted, unk is ` ⁇ `."""
         if self.entries is None:
+            refuse_without_room(-1)
             texts = self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
         else:
             unknown, silent = self._processor.id_to_piece(self._processor.unk_id()), (PAD, BOS, EOS)
@@ -324,11 +333,14 @@ class Subwords:
                     bos_id=BOS,
                     eos_id=EOS,
                     max_sentence_length=2**30,  # bytes; SentencePiece silently skips longer lines
-                    num_threads=8,  # fixed, since the result of unigram training depends on it
+                    num_threads=THREADS,
                     minloglevel=2,
                 )
+                refuse_without_room(THREADS)
                 waited_for(f"learning {role} subwords", train)
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
             raise _vocabulary_fault(str(error), settings, role, SPECIALS + len(marks)) from None
         learned = cls(model.getvalue())
         if settings.normalisation != "identity":

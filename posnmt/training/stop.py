@@ -130,7 +130,7 @@ def saying_what_is_kept(out: Path) -> Iterator[None]:
             raise
         todo = "free disk space" if error.errno in _FULL else "correct it"
         raise _stopped(error.strerror, out, error.filename, todo) from error
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
         todo = "free memory; a new run needs less with a lower train.batch and a higher train.accumulate"
