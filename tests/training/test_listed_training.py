@@ -183,8 +183,7 @@ def test_commands_train_on_every_format_and_translate_with_a_mark(tmp_path, monk
         out, _ = run("translate", tmp_path / "run", "--input", tmp_path / "text", "--beam", 1, *options)
         assert out.count("\n") == 1
     assert (
-        "no mark of this run is called 'old'"
-        in refused("translate", tmp_path / "run", "--to", "old", stdin="a\n")[0]
+        "no mark of this run is called 'old'" in refused("translate", tmp_path / "run", "--to", "old", stdin="a\n")[0]
     )
     tree["data"]["train"][1]["fields"] = {"source": 1, "target": 9}
     path.write_text(yaml.safe_dump(tree))
