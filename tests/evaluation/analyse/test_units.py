@@ -98,7 +98,7 @@ def test_what_is_asked_for_and_means_nothing_is_a_warning(run):
         "BLEU with the tokeniser 13a means nothing",
         "multi-bleu means nothing",
         "chrf++: its word n-grams mean nothing",
-        "output a: is written in Japanese, segmented, the reference in Japanese, without blanks",
+        "output a: is written in Japanese, segmented, the reference in Japanese, without spaces",
     ]
     for start, warning in zip(starts, results["warnings"], strict=True):
         assert warning.startswith(start)
