@@ -6,6 +6,8 @@ import atexit
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +36,7 @@ COMMANDS = {
     "analyse": "analyse --source s --reference t --output one=s --samples 40 --processes 1 --metrics bleu --out out",
     "export": "export run --format ctranslate2 --out out",
     "train": "train config.yaml --out out",
-    "score": "score run --source s --target t --by-position --out out",
+    "score": "score trained --source s --target t --by-position --out out",
     "data clean": "data clean --source s --target t --source-language en --target-language de --keep copies --out out",
     "data fetch": "data fetch aspec-dev-ja-en --from aspec --cache out",
     "figure": "figure analysis --out out",
@@ -60,6 +62,17 @@ def _analysed() -> Path:
     texts = ["--source", place / "s", "--reference", place / "t", "--output", f"one={place / 's'}"]
     run("analyse", *texts, "--samples", 40, "--metrics", "bleu", "--out", place / "analysis")
     return place / "analysis"
+
+
+@cache
+def _trained() -> Path:
+    """A run, made once: that of `written` has no lengths of its training sentences."""
+    place = Path(tempfile.mkdtemp(prefix="posnmt-"))
+    atexit.register(shutil.rmtree, place)
+    written(place / "made")
+    command = [sys.executable, "-m", "posnmt", "train", "config.yaml", "--out", "trained"]
+    subprocess.run(command, cwd=place / "made", env={**os.environ, "POSNMT_CACHE": str(place)}, check=True)
+    return place / "made" / "trained"
 
 
 def _licensed(folder: Path) -> None:
@@ -90,6 +103,7 @@ MORE: dict[str, Callable[[Path], object]] = {
     "aspec": _licensed,
     "marian": _marian,
     "pairs.en": _pairs,
+    "trained": lambda path: shutil.copytree(_trained(), path),
     "tiny.yaml": lambda path: path.write_text(yaml.safe_dump(STUDY, sort_keys=False)),
 }
 """What few commands read -> what writes it."""
@@ -117,9 +131,9 @@ LEFT_OUT = ("tensorboard", "progress.txt")
 
 
 class Child:
-    """A command in a folder, in a process of its own."""
+    """A command in a folder, in a process of its own, in which `before` is called first."""
 
-    def __init__(self, folder: Path, command: str) -> None:
+    def __init__(self, folder: Path, command: str, before: Callable[[], object] = int) -> None:
         self.folder, self.errors = folder, folder.parent / f"{folder.name}.errors"
         self.began = time.monotonic()
         self.errors.touch()
@@ -130,7 +144,7 @@ class Child:
             for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY)):
                 os.dup2(os.open(os.devnull, mode), number)
             os.dup2(os.open(self.errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-            become(command.split())
+            become(command.split(), before)
 
     def end(self) -> int:
         """Wait for it; the exit status, or the negative number of a signal."""
