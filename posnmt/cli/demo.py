@@ -31,6 +31,7 @@ from posnmt.run.resolve import from_tree
 from posnmt.run.run import Run, refuse_existing
 from posnmt.training.train import train
 from posnmt.translate.command import translate_file
+from posnmt.translate.output import clear
 from posnmt.translate.source import Files
 
 SYSTEMS: dict[str, list[dict[str, Any]]] = {
@@ -85,7 +86,9 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
         begun = (out / name / "config.yaml").exists()
         runs[name] = train(config, out / name, begun, display)
         outputs[name] = out / f"test.{name}"
-        if not outputs[name].exists():
+        if outputs[name].exists():
+            clear(outputs[name])
+        else:
             display.say(f"translating sentences of up to {LONGEST_TEST} words")
             translate_file(runs[name].folder, Files(source, outputs[name]), {"beam": 1})
     longest = runs["relative"].record["training_lengths"]["source"]["longest"]

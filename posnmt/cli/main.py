@@ -80,11 +80,16 @@ def demo(out: Path, updates: int, seed: int) -> None:
     """
     requires("train", "analyse")
     with loading():
+        from posnmt.base.interrupt import Interrupted
         from posnmt.base.progress import Display
         from posnmt.cli.demo import demo as run_demo
 
-    with Display() as display:
-        page = run_demo(out, updates, seed, display)
+    try:
+        with Display() as display:
+            page = run_demo(out, updates, seed, display)
+    except Interrupted:
+        print("interrupted: what is done is kept; go on with the same command", file=sys.stderr)
+        sys.exit(130)
     click.echo(str(page))
 
 

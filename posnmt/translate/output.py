@@ -148,7 +148,7 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
     if any(_same(output, each) or (each is not None and each.resolve().is_relative_to(folder)) for each in inputs):
         raise UserError("the output would replace the input", output, "choose another --output")
     if output.is_file() and not force:
-        _clear(folder)
+        clear(output)
         raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
     if folder.exists() and not _is_ours(folder):
         raise UserError("translations are collected there, and it exists", folder, "choose another --output")
@@ -264,8 +264,9 @@ def _held(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def _clear(folder: Path) -> None:
-    """Remove what a process has left that was killed when its output was in its place."""
+def clear(output: Path) -> None:
+    """Remove what a process has left beside an output that was killed when the output was in its place."""
+    folder = partial_folder(output)
     if not (folder.is_dir() and _is_ours(folder)):
         return
     with suppress(UserError, OSError), _held(folder):

@@ -1,8 +1,13 @@
-"""What the demo says at its end: what was found, three sentences, and what to do next."""
+"""The demo goes on where it was stopped, and says at its end what was found, three sentences, and what to do next."""
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +17,19 @@ from posnmt.corpora.artificial.pairs import DEFAULT_SIZE
 from posnmt.evaluation.analyse.length_effects import length_effects
 from tests.docs.test_docs_commands import commands, fault
 from tests.support.losses_case import random_losses
+from tests.support.training_case import outcome
+
+SMALL = """
+from functools import partial
+from posnmt.cli import demo
+from posnmt.cli.main import main
+from posnmt.evaluation.analyse.settings import Resampling
+demo.artificial = partial(demo.artificial, train=1500, dev=20)
+demo.TEST = 40
+demo.Settings = partial(demo.Settings, resampling=Resampling(samples=40))
+main()
+"""
+"""The demo of a small corpus."""
 
 
 def found(trained=0.5, longer=0.5, beyond=0.0, sentences=400):
@@ -86,3 +104,51 @@ def test_the_next_commands_exist(tmp_path):
 def test_the_sentence_to_try_has_words_of_the_language():
     known = {row.split("\t")[1] for row in make_lexicon(DEFAULT_SIZE).rows()}
     assert set(SENTENCE.split()) - known <= {"lo", "un"}, "articles are no entries of the lexicon"
+
+
+def begun(out: Path, line: str = "", number: int = signal.SIGTERM) -> tuple[int, str]:
+    """Start the demo, and send it a signal at a line that it writes; its exit status and what it has written."""
+    command = [sys.executable, "-c", SMALL, "demo", "--updates", "6", "--out", str(out)]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = []
+    for each in child.stderr:
+        if line and each.startswith(line) and not any(earlier.startswith(line) for earlier in said):
+            child.send_signal(number)
+        said.append(each)
+    return child.wait(), "".join(said)
+
+
+def left(out: Path) -> dict[str, object]:
+    """What the demo leaves: the names of its files, and what is the same each time."""
+    names = [path.relative_to(out).as_posix() for path in out.rglob("*") if "tensorboard" not in path.parts]
+    results = json.loads((out / "report" / "results.json").read_text())
+    return {
+        "names": sorted(names),
+        "runs": [outcome(out / name) for name in ("absolute", "relative")],
+        "translations": [(out / f"test.{name}").read_text() for name in ("absolute", "relative")],
+        "scores": [results["bins"], results["systems"]],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_same_command_goes_on_where_it_was_stopped(tmp_path):
+    """In the training of each system, and killed in a translation."""
+    out = tmp_path / "demo"
+    status, said = begun(out, "step 2 ")
+    assert status == 130, said
+    assert not (out / "test.absolute").exists()
+    status, said = begun(out, "training the relative system")
+    assert (status, "making the artificial language pair" in said) == (130, False), said
+    model = out / "absolute" / "best.safetensors"
+    trained = model.stat().st_mtime_ns
+    status, said = begun(out, "translating sentences", signal.SIGKILL)
+    assert status == -signal.SIGKILL, said
+    kept = out / "test.absolute.partial"
+    kept.mkdir()
+    (kept / "record.json").write_text("{}")  # of a process that was killed when its output was in its place
+    status, said = begun(out)
+    assert status == 0, said
+    assert model.stat().st_mtime_ns == trained, "it is not trained again"
+    assert begun(tmp_path / "whole")[0] == 0
+    assert left(out) == left(tmp_path / "whole")
