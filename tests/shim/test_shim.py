@@ -90,7 +90,8 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("shim").resolve()
-    (folder / "machine").mkdir()
+    for name in ("machine", "site"):  # a folder of packages that is not there yet would be forgotten
+        (folder / name).mkdir()
     with serving() as server, Machine(folder / "machine", folder / "bin", folder / "site") as machine:
         for path, side in CORPUS.items():
             server.serve(path, side)
