@@ -96,12 +96,12 @@ class Comparison(Section):
 
     analysis: str = Field(description="an analysis of the recipe; of `loss` a likelihood")
     measure: ClaimedMeasure = Field("bleu", description="a metric of the analysis, or another measure")
-    class_: TextClass | None = Field(None, alias="class", description="of `loss`: a zone, or a design")
+    class_: TextClass | None = Field(None, alias="class", description="for `loss`: the zone or the design")
     of: Figures = Field(description="the figure that the claim is about")
     is_: Literal["higher", "lower", "equal"] = Field(alias="is", description="what the claim says of it")
     than: Figures | None = Field(None, description="the figure that it is compared with; default: 0")
-    by: float = Field(0.0, ge=0, description="of `higher` and `lower`: by more than this")
-    within: float | None = Field(None, gt=0, description="of `equal`: the margin")
+    by: float = Field(0.0, ge=0, description="for `higher` and `lower`: the difference must exceed this")
+    within: float | None = Field(None, gt=0, description="for `equal`: the margin")
     relative: bool = Field(False, description="whether `by` and `within` are fractions of `than`")
     expects: dict[Scale, Expected] = Field({}, description="what the power of a claim's test is calculated from")
 
@@ -174,17 +174,17 @@ class PublishedEffect(Section):
 class Claim(Section):
     """A statement, and the one comparison that decides whether the study supports it."""
 
-    claim: int | str = Field(description="the number of the paper's claim, with a letter where it makes several")
+    claim: int | str = Field(description="the number of the paper's claim, with a letter if the paper makes several")
     says: str = Field(description="what `test` tests, and no more")
     published: str | None = Field(None, description="the paper's own figures, in words")
     test: Comparison = Field(description="the comparison that decides it")
-    primary: bool = Field(True, description="whether it is counted among those that are corrected for their number")
+    primary: bool = Field(True, description="whether Holm's correction counts the claim")
     registered: bool = Field(
         True, description="false: added, made primary or given another test after the trainings of the published study"
     )
     published_effect: PublishedEffect | None = Field(None, description="the paper's two figures")
     beside: list[Comparison] = Field([], description="shown with their own results; they decide nothing")
-    scales: list[Scale] = Field([*get_args(Scale)], description="where it is asked")
+    scales: list[Scale] = Field([*get_args(Scale)], description="scales at which the claim is asked")
 
     @model_validator(mode="after")
     def _like_the_test(self) -> Claim:

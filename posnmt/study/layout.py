@@ -36,10 +36,10 @@ class Column(Section):
     on the test of the analysis if there is one) do not.
     """
 
-    title: Words = Field(description="its heading")
+    title: Words = Field(description="heading of the column")
     measure: ShownMeasure = Field("bleu", description="what it shows")
     analysis: str | None = Field(None, description="an analysis of the recipe")
-    published: list[Published] = Field([], description="the paper's figure of each row, null where it has none")
+    published: list[Published] = Field([], description="the paper's figure in each row, null if there is none")
     published_unit: float = Field(1, gt=0, description="what a published figure counts: 1000 for K, 1000000 for M")
 
 
@@ -72,21 +72,23 @@ class Table(Section):
         [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora; default: all"
     )
     groups: dict[str, int] = Field({}, description="heading -> the number of the row, from 0, that it stands above")
-    columns: list[Column] = Field([], description="of `scores`")
+    columns: list[Column] = Field([], description="columns of `scores`")
     cited: dict[str, list[Published]] = Field({}, description="rows that the paper cites: name -> figure by column")
-    marks: list[Marks] = Field([], description="of `scores`: signs of significance")
-    analysis: str | None = Field(None, description="of `by-length` and `significance`")
+    marks: list[Marks] = Field([], description="signs of significance in `scores`")
+    analysis: str | None = Field(None, description="an analysis of the recipe, for `by-length` and `significance`")
     measures: list[OutputMeasure] = Field(
-        ["bleu"], min_length=1, description="of `by-length`; of `significance` the first"
+        ["bleu"], min_length=1, description="measures in `by-length`; `significance` takes the first"
     )
-    test: TestName = Field("paired_bootstrap", description="of `significance`")
+    test: TestName = Field("paired_bootstrap", description="the test in `significance`")
     published_columns: list[str] = Field(
         [],
         description="headings of the published matrix, as ours are: `0-25 BLEU` (a bin, a measure), or a row of the "
         "matrix; of `parts` and `corpora` default: ours",
     )
-    published_n: dict[str, int] = Field({}, description="of `by-length`: bin of the paper -> sentences in it")
-    published: list[list[Published]] = Field([], description="of all kinds but `scores`: the paper's figures, by row")
+    published_n: dict[str, int] = Field({}, description="for `by-length`: bin of the paper -> sentences in it")
+    published: list[list[Published]] = Field(
+        [], description="for all kinds except `scores`: the paper's figures, by row"
+    )
     note: Words | None = Field(None, description="a sentence below it")
 
     @model_validator(mode="after")
@@ -139,12 +141,12 @@ class Panel(Section):
     """One plot of a figure, from one analysis."""
 
     analysis: str = Field(description="an analysis of the recipe")
-    title: str | None = Field(None, description="its heading")
-    systems: list[str] | None = Field(None, description="default: all of the analysis")
+    title: str | None = Field(None, description="heading of the panel")
+    systems: list[str] | None = Field(None, description="systems to draw; default: all of the analysis")
     lengths: list[int | None] | dict[Scale, list[int | None]] | None = Field(
         None,
-        description="of `length-distribution` and `sweep`: first and last source length of a bin of the analysis; of "
-        "`sweep` default: all",
+        description="for `length-distribution` and `sweep`: first and last source length of a bin of the analysis; "
+        "default for `sweep`: all",
     )
 
 
@@ -165,9 +167,9 @@ class Figure(Section):
     )
     measure: OutputMeasure = Field("bleu", description="what the vertical axis shows")
     panels: list[Panel] = Field([], description="its plots; `corpus-lengths` needs none")
-    lines: dict[str, dict[str, float]] = Field({}, description="of `sweep`: line -> system -> the number it stands at")
-    sweep: str | None = Field(None, description="of `sweep`, instead of `lines`: a sweep of the recipe")
-    axis: str | None = Field(None, description="of `sweep`: what the number is")
+    lines: dict[str, dict[str, float]] = Field({}, description="for `sweep`: line -> system -> its place on the axis")
+    sweep: str | None = Field(None, description="for `sweep`, instead of `lines`: a sweep of the recipe")
+    axis: str | None = Field(None, description="for `sweep`: title of the axis")
     published: str | None = Field(None, description="what the paper's figure shows, in words")
 
     @model_validator(mode="after")

@@ -142,19 +142,19 @@ class System(Section):
     without: Literal["encoder", "decoder", "both"] | None = Field(None, description="see model.without")
     model: dict[str, Any] = Field(
         {},
-        description="over the model section of the scale's config, values also by scale: {layers: {small: 2}}; a size "
-        "of its own also replaces what the scale says of the settings that the size has, such as dropout",
+        description="replaces settings of `model` in the scale's config; values may differ by scale: {layers: {small: "
+        "2}}; a size also replaces the scale's values of all settings that the size sets, such as dropout",
     )
-    train: dict[str, Any] = Field({}, description="over the train section")
+    train: dict[str, Any] = Field({}, description="replaces settings of `train`")
     decode: dict[str, Any] = Field(
-        {}, description="over the decode section; systems that differ in it alone share their trainings"
+        {}, description="replaces settings of `decode`; systems that differ only in these share their trainings"
     )
     options: dict[str, dict[str, Any]] = Field(
         {},
         description="scheme -> option -> value, or values by scale: {smoke: 16, paper: 256}; at other scales the "
         "scheme's default stays",
     )
-    scales: list[Scale] = Field(list(SCALES), description="where it is run")
+    scales: list[Scale] = Field(list(SCALES), description="scales at which the system runs")
 
     def model_at(self, scale: Scale) -> dict[str, Any]:
         """Its part of the model section at a scale."""
@@ -194,7 +194,7 @@ class Training(Section):
     part: Part | None = Field(None, description="only this part of it by source length, in subwords")
     max_length: Positive | dict[Scale, Positive] | None = Field(None, description="longest pair, in subwords")
     reorder: bool = Field(False, description="source words in the order of the target: training, dev and test")
-    config: dict[str, Any] = Field({}, description="over the scale's config")
+    config: dict[str, Any] = Field({}, description="replaces settings of the scale's config")
 
 
 class Joining(TypedDict):
@@ -228,11 +228,11 @@ class Test(Section):
 class Runs(Section):
     """The systems, trainings and tests to run: all combinations."""
 
-    systems: list[str] = Field([], description="default: all of the recipe")
+    systems: list[str] = Field([], description="systems to run; default: all of the recipe")
     trainings: list[str] = Field(description="names of `trainings`")
     tests: list[str] = Field(description="names of `tests`, which all of these systems translate")
     seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")
-    scales: list[Scale] = Field(list(SCALES), description="where they are run")
+    scales: list[Scale] = Field(list(SCALES), description="scales at which they run")
 
 
 class Compared(Section):
@@ -251,7 +251,9 @@ class Compared(Section):
 class Analysis(Compared):
     """An analysis of the outputs of several systems on one test."""
 
-    systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
+    systems: list[str] | None = Field(
+        None, description="systems to compare; default: all that translate the test after these trainings"
+    )
     text: Measured | dict[Scale, Measured] = Field(
         "raw",
         description="what outputs and reference are cut into before they are measured: words (by Moses' rules, or a "
@@ -292,7 +294,7 @@ class Likelihood(Compared):
     """Likelihood by position: how well the systems predict the references of one test (docs/metrics.md)."""
 
     trainings: list[str] = Field(min_length=1, description="trainings whose systems are scored")
-    systems: list[str] | None = Field(None, description="default: all of `runs` that have these trainings")
+    systems: list[str] | None = Field(None, description="systems to score; default: all of `runs` with these trainings")
     baseline: str | None = Field(
         None,
         description="the others are compared with it: system, or system/training (the first of these trainings is "
@@ -302,7 +304,7 @@ class Likelihood(Compared):
     shift: Positive | None = Field(
         None, description="also with positions that begin at this number on the source, on the target, on both (D3)"
     )
-    scales: list[Scale] = Field(list(SCALES), description="where it is computed")
+    scales: list[Scale] = Field(list(SCALES), description="scales at which it is computed")
 
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first of its trainings."""
@@ -346,7 +348,7 @@ def _better(system: str, other: str, lengths: Lengths, **what: Any) -> Compariso
 class Recipe(Section):
     """The definition of a study: texts, systems, tests, analyses, tables, figures and claims."""
 
-    recipe: Name = Field(description="its name")
+    recipe: Name = Field(description="name of the recipe")
     title: str = Field(description="the title of the report")
     paper: str | None = Field(None, description="what it reproduces, as a citation")
     notes: list[Words] = Field(

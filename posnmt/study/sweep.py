@@ -32,7 +32,7 @@ class Dimension(Section):
         "as `relative.distance` or `module:Class.option`",
     )
     values: dict[Scale, list[Value]] = Field(description="a list, or a list for each scale")
-    label: str | None = Field(None, description="of the axis; default: the setting")
+    label: str | None = Field(None, description="title of the axis; default: the setting")
 
     @field_validator("values", mode="before")
     @classmethod
@@ -60,14 +60,16 @@ class Dimension(Section):
 class Sweep(Section):
     """Systems and trainings with every combination of the values of some settings, measured together."""
 
-    systems: list[str] = Field([], description="default: those of `runs` that have the position schemes of the grid")
-    trainings: list[str] = Field([], description="default: the first of the recipe")
+    systems: list[str] = Field(
+        [], description="systems to vary; default: those of `runs` with the position schemes of the grid"
+    )
+    trainings: list[str] = Field([], description="training texts; default: the first of the recipe")
     analyses: list[str] = Field([], description="where the points are measured, on the tests of these; default: all")
     grid: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], Dimension] = Field(
         min_length=1, description="name -> setting and values; the first is the axis of figures"
     )
     seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")
-    caption: str | None = Field(None, description="of its figures")
+    caption: str | None = Field(None, description="caption of its figures")
     most: int = Field(MOST_POINTS, gt=0, le=10_000, description="number of points that it may have")
 
     @model_validator(mode="after")
