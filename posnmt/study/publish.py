@@ -107,9 +107,7 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     for test in sorted({test for run in trained for test in run.translations}):
         if outputs := _outputs(test, shown, done):
             files[f"{TRANSLATIONS}/{test}.csv"] = joined(outputs)
-    for name in (each for each in done if each.startswith("likelihood/")):
-        scored = files_of(graph.steps[name], graph, done[name])
-        files |= {f"{LOSSES}/{name.removeprefix('likelihood/')}/{file}": content for file, content in scored.items()}
+    files |= _losses(graph, done)
     files["README.md"] = "".join(f"{line}\n" for line in _readme(study_plan, done, files, seeds)).encode("utf-8")
     places = {str(place): name for place, name in _places(study_plan, out, trained, done)}
     _write(_without_places(files, places), to)
@@ -202,6 +200,16 @@ def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path]) -
         column_of(name_of(run), output): (folder / output).read_bytes()
         for run, folder in translated
         for output in _speed(folder)
+    }
+
+
+def _losses(graph: Graph, done: Mapping[str, Path]) -> Files:
+    """The losses of the finished likelihoods."""
+    names = [name for name in done if name.startswith("likelihood/")]
+    return {
+        f"{LOSSES}/{name.removeprefix('likelihood/')}/{file}": content
+        for name in names
+        for file, content in files_of(graph.steps[name], graph, done[name]).items()
     }
 
 
