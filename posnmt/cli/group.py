@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import click
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.interrupt import as_interruption
+from posnmt.base.parallel.native import still_running
 from posnmt.cli import help as help_
 from posnmt.cli import streams
 from posnmt.cli.faults import in_words, sentence
@@ -153,6 +155,8 @@ class Group(Command, click.Group):
         for line in lines:
             streams.tell(line)
         streams.finish()
+        if still_running():
+            os._exit(status)
         sys.exit(status)
 
     def _outcome(self, *args: Any, **kwargs: Any) -> tuple[int, list[str]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from posnmt.base.cancel import can_be_cancelled, check_cancelled
 from posnmt.base.parallel.cores import cores
+from posnmt.base.parallel.native import abandon
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
@@ -160,10 +161,14 @@ class CTranslate2Engine(Engine):
                 numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
             )
         }
-        for result in running.values() if can_be_cancelled() else ():
-            while not result.done():
-                check_cancelled()
-                time.sleep(POLL)
+        try:
+            for result in running.values() if can_be_cancelled() else ():
+                while not result.done():
+                    check_cancelled()
+                    time.sleep(POLL)
+        except BaseException:
+            abandon(lambda: all(result.done() for result in running.values()))
+            raise
         results = [running[number].result() for number in range(len(sources))]
         return [
             {
