@@ -8,7 +8,11 @@ _ABANDONED: list[Callable[[], bool]] = []
 
 
 def abandon(is_done: Callable[[], bool]) -> None:
-    """Remember work that goes on although nobody waits for it; `is_done` says whether it has ended."""
+    """Remember work that goes on although nobody waits for it; `is_done` says whether it has ended.
+
+    Earlier work that has ended is forgotten, so that a server that runs for long holds none of it.
+    """
+    still_running()
     _ABANDONED.append(is_done)
 
 
