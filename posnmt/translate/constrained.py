@@ -119,9 +119,10 @@ class _Sentence:
         self.open = []
         for written, beam in sorted(beams.items()):
             distinct: dict[tuple[object, ...], _Open] = {}
-            for each in sorted(beam, key=lambda each: -each.total):
+            # of two with one state, that whose last subword ends no term may go on with every subword
+            for each in sorted(beam, key=lambda each: each.behind):
                 distinct.setdefault(each.state, each)
-            best = list(distinct.values())
+            best = sorted(distinct.values(), key=lambda each: -each.total)
             for each in best[: self.beam]:
                 if each.tokens[-1] == EOS:
                     self._finish(each, coverage)

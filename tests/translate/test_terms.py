@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from posnmt.data.subword import BOS, EOS, PAD, UNK, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.translate.bounds import Bounds
-from posnmt.translate.constrained import constrained_search
+from posnmt.translate.constrained import _Open, _Sentence, constrained_search
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import Searcher, score_subwords, translate_subwords
@@ -217,6 +218,15 @@ def test_a_term_that_would_go_on_with_another_one_stands_apart(seeds, longest):
         adjacent = any(stands(each.tokens, [*one, other]) for one in given for other in (6, 12))
         assert not (adjacent and each.ended)
     assert longest > 1 or not any(each.ended for each in found)
+
+
+@pytest.mark.parametrize("ahead", [-1e-15, 1e-15])
+def test_how_a_text_came_about_does_not_bar_what_follows_it(ahead):
+    """Its last subword can be of the text or of the term, which are equally probable but for rounding."""
+    sentence = _Sentence(0, Bounds(9, terms=[[6]]), 3, 1.0)
+    free = _Open(0, (6, 4, 6), (-1.0,) * 3, -3.0 + ahead, frozenset({0}), None, 1)
+    sentence.advance([replace(free, total=-3.0, behind=True), free], None)
+    assert sentence.open == [free]
 
 
 def test_prefixes_short_outputs_and_finite_tables():
