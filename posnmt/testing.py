@@ -76,7 +76,7 @@ class Subject:
 
     @property
     def stack(self) -> Stack:
-        """The properties of its encoder."""
+        """The properties of the encoder's position schemes taken together."""
         return stacks(self.config)["encoder.position"]
 
     @property

@@ -167,14 +167,14 @@ def collect(weights: Tensor, start: int, reach: int) -> Tensor:
 
 
 def _spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
-    """`spread`, without a gradient."""
+    """Compute `spread` on plain tensors, which records no gradient."""
     queries = by_distance.shape[-2]
     strip = clipped(by_distance, -(start + queries - 1), queries + keys - 1)
     return strip if queries == 1 else _diagonals(strip)
 
 
 def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
-    """`collect`, without a gradient."""
+    """Compute `collect` on plain tensors, which records no gradient."""
     queries, keys = weights.shape[-2:]
     # keys beyond the reach of all queries, on the left and on the right, are summed without unskewing
     low = min(keys, max(0, start - reach + 1))
@@ -189,7 +189,7 @@ def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
 
 
 class _Spread(torch.autograd.Function):
-    """`spread`, whose gradient is `collect`."""
+    """`spread` as a function of autograd: its gradient is `collect`."""
 
     @staticmethod
     def forward(ctx: Any, by_distance: Tensor, start: int, keys: int) -> Tensor:
@@ -202,7 +202,7 @@ class _Spread(torch.autograd.Function):
 
 
 class _Collect(torch.autograd.Function):
-    """`collect`, whose gradient is `spread`."""
+    """`collect` as a function of autograd: its gradient is `spread`."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, start: int, reach: int) -> Tensor:

@@ -65,7 +65,7 @@ class Analysis:
 
     @property
     def verdict(self) -> str:
-        """The outcome as a sentence."""
+        """The outcome of the comparison in a sentence, as the report states it."""
         sentence: str = self.results["verdict"]["sentence"]
         return sentence
 

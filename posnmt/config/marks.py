@@ -70,7 +70,7 @@ class On:
 
 
 class Option(NamedTuple):
-    """A field with its mark."""
+    """A field of a settings section, together with where it is offered."""
 
     name: str
     field: FieldInfo
@@ -78,7 +78,7 @@ class Option(NamedTuple):
 
     @property
     def about(self) -> str:
-        """Its description."""
+        """The description that help texts and documentation show."""
         return str(self.field.description)
 
 

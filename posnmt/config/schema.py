@@ -233,7 +233,7 @@ Tokeniser = Literal["none", "moses", "mecab", "jieba"]
 
 
 class Tokenisers(Section):
-    """The tokeniser of each side."""
+    """The word tokeniser of each side, applied before subword segmentation."""
 
     source: Tokeniser = Field("none", description="tokeniser of the source text")
     target: Tokeniser = Field("none", description="tokeniser of the target text")
@@ -450,7 +450,7 @@ class SchemeChoice(BaseModel):
 
 
 class Side(Section):
-    """The encoder or the decoder."""
+    """The layers and position schemes of the encoder or of the decoder."""
 
     layers: Annotated[int, OfWeights()] = Field(6, gt=0, le=1000, description="number of layers")
     position: list[SchemeChoice] = Field(
@@ -604,7 +604,7 @@ WARMUP = 4000
 
 
 class Schedule(Section):
-    """The learning rate schedule."""
+    """How the learning rate rises and falls during training."""
 
     type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = Field(
         "inverse-square-root",
@@ -636,7 +636,7 @@ class Schedule(Section):
 
 
 class Train(Section):
-    """The training run."""
+    """How a model is trained: batches, optimiser, schedule, evaluation and limits."""
 
     seed: int = Field(1, ge=0, lt=2**63, description="random seed of initial weights, batches and dropout")
     init: str | None = Field(
@@ -846,7 +846,7 @@ class Positions(Section):
 
     @property
     def changed(self) -> bool:
-        """Whether anything is changed."""
+        """Whether any setting differs from how the model was trained."""
         return any(value is not None for _, value in self)
 
 
@@ -859,7 +859,7 @@ def pattern_fault(pattern: str) -> str:
 
 
 class Decode(Section):
-    """Settings of search."""
+    """How translations are searched for: beam, penalties, limits and batches."""
 
     # The options of commands, of the server and of Python are made from these fields; see CONTRIBUTING.md.
 
@@ -958,7 +958,7 @@ class Decode(Section):
 
 
 class Config(Section):
-    """The configuration."""
+    """The whole configuration of a training, as `config.yaml` holds it."""
 
     format: int = Field(
         FORMAT,

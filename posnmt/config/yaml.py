@@ -109,7 +109,6 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's loader, which reports every value that it cannot construct as a fault of the YAML, with its line."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The value of a node."""
         try:
             value = super().construct_object(node, deep)
             if isinstance(value, int) and value.bit_length() > MOST_BITS:
@@ -201,7 +200,6 @@ def _compose_fast(text: str) -> yaml.Node | None:
 
 
 def _construct(node: yaml.Node | None) -> Any:
-    """The value of a document."""
     return None if node is None else _Loader("").construct_document(node)
 
 

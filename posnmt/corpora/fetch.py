@@ -40,7 +40,7 @@ _PARTS = ("source", "target", "documents")
 
 
 class _Text(TypedDict):
-    """A text of the cache."""
+    """What the manifest of the cache records of one text."""
 
     sha256: str
     lines: int

@@ -32,7 +32,7 @@ class Partial:
 
     @property
     def size(self) -> int:
-        """Bytes received."""
+        """The number of bytes received so far, 0 before the first."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
@@ -42,7 +42,7 @@ class Partial:
 
     @property
     def complete(self) -> bool:
-        """Whether the file is complete."""
+        """Whether every byte has arrived; False if the length is not known."""
         return self.length is not None and self.size == self.length
 
     @property
@@ -78,7 +78,7 @@ class Partial:
         return 0
 
     def discard(self) -> None:
-        """Remove the partial file."""
+        """Remove the partial file with its record, so that the download begins anew."""
         self._is = {}
         for path in (self.path, self._state):
             path.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ Column = Annotated[int, Field(ge=0)]
 
 
 class _Spec(Section):
-    """A specification."""
+    """One way to name a corpus in a recipe or a catalogue."""
 
     @property
     def label(self) -> str:
@@ -35,13 +35,13 @@ class LocalText(_Spec):
 
 
 class Listed(_Spec):
-    """A corpus of the catalogue."""
+    """A corpus of posnmt's catalogue, by its name there."""
 
     name: str = Field(description="see `posnmt data list`")
 
 
 class TestSet(_Spec):
-    """A test set of sacreBLEU."""
+    """A public test set that sacreBLEU knows, by its name there."""
 
     __test__ = False  # pytest would collect it as a test
 
@@ -100,7 +100,7 @@ class Remote(_Spec):
 
     @property
     def urls(self) -> list[str]:
-        """The URLs, one or two."""
+        """The one or two URLs to download, as a list."""
         return [self.url] if isinstance(self.url, str) else list(self.url)
 
     @property

@@ -57,7 +57,7 @@ def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequen
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """Links in Pharaoh format, sorted."""
+    """Write links as text in Pharaoh format (`0-0 1-2`), in ascending order."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 

@@ -29,7 +29,7 @@ class Pairs(Protocol):
     target_lengths: NDArray[np.int32]
 
     def pair(self, index: int) -> Pair:
-        """The pair with this number."""
+        """Return the subword ids of both sides of the pair with this number."""
         ...
 
 

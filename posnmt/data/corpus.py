@@ -224,7 +224,7 @@ def decode_lines(
 
 
 def _decode_line(raw: bytes, number: int, file: TextFile, findings: Findings, blank_is_fault: bool) -> str:
-    """One line as in `decode_lines`."""
+    """Decode one line and record its findings, as `decode_lines` describes."""
     raw = raw.removesuffix(b"\n")
     if raw.endswith(b"\r"):
         findings.add("crlf", file, number)

@@ -123,7 +123,7 @@ class EncodeChunk:
     compared: int = 1
 
     def __call__(self, chunk: Chunk) -> Encoded:
-        """The encoded chunk."""
+        """Encode the lines of a chunk; drop the pairs that are empty or too long."""
         plain = chunk.sources
         if chunk.mark:
             marked = [f"{chunk.mark} {source}" if source.strip() else source for source in chunk.sources]

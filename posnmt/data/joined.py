@@ -135,7 +135,7 @@ class InContext(Joined):
         super().__init__(split, source, target, first)
 
     def members(self, number: int) -> Sequence[int]:
-        """The pairs of a window."""
+        """Return the numbers of the pairs that a window joins."""
         first, last = self.windows[number].tolist()
         return range(first, last + 1)
 

@@ -193,7 +193,7 @@ def _extended(
 
 
 def text_folder(config: Config) -> Path:
-    """The folder that `subword.text` names."""
+    """Return the folder that `subword.text` names, seen from `data.root`."""
     return Path(config.data.root) / expand(str(config.subword.text), "subword.text")
 
 
@@ -250,7 +250,6 @@ def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_o
 
 
 def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
-    """The texts tokenised."""
     if words.tokeniser == "none":
         return texts
     chunks = (texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK))

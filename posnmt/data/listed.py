@@ -111,5 +111,5 @@ def lines_of(part: Part, blocks: Sequence[range]) -> tuple[list[str], list[str]]
 
 
 def all_files(files: Files) -> list[TextFile]:
-    """The files of all splits."""
+    """List the text files of all splits, each corpus after the other."""
     return [file for parts in files.values() for part in parts for file in part.files.values()]

@@ -100,7 +100,6 @@ class Mixture:
         return self._spans
 
     def _in(self, stage: int) -> list[int]:
-        """The corpora of a stage."""
         return [corpus for corpus, used in enumerate(self._used[stage]) if used]
 
 

@@ -110,7 +110,7 @@ class MosesTokeniser:
         return piece
 
     def _ruled(self, part: str) -> Piece:
-        """All rules applied in order."""
+        """Tokenise a part of a line by applying all rules in Moses' order."""
         text = part.translate(self._padded)
         for sign, rule, replacement in self._rules:
             if sign in text:
@@ -184,7 +184,7 @@ def _dot_marker(dots: re.Match[str]) -> str:
 
 
 def _dots(marker: re.Match[str]) -> str:
-    """The inverse of `_dot_marker`."""
+    """Turn a placeholder of `_dot_marker` back into its full stops."""
     return "." * (len(marker[0]) // len("DOT") - 1)
 
 

@@ -260,12 +260,12 @@ class _Texts:
         return rows[~self._blank[rows] & ~self._blank[rows + offset]]
 
     def residuals(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.float64]:
-        """r [M]."""
+        """Return r [M]: how far each target's length is from what its source suggests."""
         source, target = self._lengths
         return target[rows + offset] - source[rows] - np.median((target - source)[~self._blank])
 
     def copies(self, rows: NDArray[np.int64], offset: int) -> NDArray[np.float64]:
-        """min(Σ idf(t), c) [M]."""
+        """Return min(Σ idf(t), c) [M], t the tokens that source and target share."""
         source, target = self._tokens
         shared = (source[row] & target[row + offset] for row in rows.tolist())
         return np.array([min(MOST, sum(self._idf[token] for token in each)) if each else 0.0 for each in shared])
@@ -365,7 +365,7 @@ def _apart(line: str) -> str:
 
 
 def _read(files: Mapping[str, TextFile], blocks: Sequence[range]) -> tuple[list[str], list[str]]:
-    """Some lines of a corpus."""
+    """Read the lines of some blocks of a corpus, source and target."""
     if "tsv" in files:
         rows = [(*line.split("\t"), "")[:2] for line in _picked(files["tsv"], blocks)]  # a blank line has one column
         return [row[0] for row in rows], [row[1] for row in rows]

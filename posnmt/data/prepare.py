@@ -288,7 +288,6 @@ def store_folder(data: Data, key: str) -> Path:
 
 
 def _store_root(data: Data, out: Path | None) -> Path:
-    """The folder of stores."""
     if out is not None:
         root = Path(out)
     elif data.store is not None:
@@ -341,7 +340,6 @@ def _samplers(settings: SubwordSampling | None, text: TextPipeline) -> tuple[Sam
 
 
 def _lexicon(config: Config, pairs: Pairs) -> Path | None:
-    """The file that `subword.pairs.lexicon` names."""
     return None if pairs.lexicon is None else Path(config.data.root) / expand(pairs.lexicon, "subword.pairs.lexicon")
 
 
@@ -369,7 +367,7 @@ def _hashes(files: Files, say: Report) -> dict[TextFile, str]:
 
 
 def _hash_file(file: TextFile) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes in hexadecimal."""
     try:
         return _DIGESTS[file.path]
     except OSError as error:

@@ -103,7 +103,6 @@ class Split:
         return Split, (self.path,)
 
     def __len__(self) -> int:
-        """The number of pairs."""
         return len(self.source_lengths)
 
     @cached_property
@@ -188,7 +187,7 @@ class _Side(TypedDict):
 
 
 class _Counts(TypedDict):
-    """Pairs of a split."""
+    """How many pairs of a split were read, kept and dropped."""
 
     read: int
     kept: int
@@ -200,7 +199,7 @@ class _Counts(TypedDict):
 
 
 class _Signs(TypedDict):
-    """See `posnmt.data.suspicions`."""
+    """The data warnings of a store, which `posnmt.data.suspicions` computes."""
 
     dev_pairs_in_train: NotRequired[int]
     exchanged: NotRequired[bool]

@@ -365,7 +365,7 @@ def _rule(normalisation: str, folder: Path) -> dict[str, Any]:
 
 
 def flat(rows: Sequence[Sequence[int]]) -> Flat:
-    """Rows of ids, concatenated."""
+    """Join rows of ids into one array; return it with the length of each row."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 

@@ -43,7 +43,7 @@ class Table(TextFile):
 
     @property
     def texts(self) -> tuple[str | int, str | int]:
-        """The fields with the texts."""
+        """The names or numbers of the fields that hold the source and the target."""
         return self.source, self.target
 
     def place(self, line: int) -> str:
@@ -156,7 +156,6 @@ def _names(record: dict[str, Any], before: str = "") -> Iterator[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names for a message."""
     first = [quoted(name) for name in itertools.islice(names, SHOWN + 1)]
     return ", ".join(first[:SHOWN]) + ", …" * (len(first) > SHOWN) or "none"
 

@@ -116,7 +116,6 @@ class Truecaser:
 
     @cached_property
     def _moses(self) -> Any:
-        """sacremoses' truecaser with these words."""
         from sacremoses import MosesTruecaser
 
         moses = MosesTruecaser()
@@ -125,19 +124,18 @@ class Truecaser:
 
     @cached_property
     def _back(self) -> Any:
-        """sacremoses' detruecaser."""
         from sacremoses import MosesDetruecaser
 
         return MosesDetruecaser()
 
     def save(self, path: Path) -> None:
-        """Write the model as JSON."""
+        """Write the truecasing model to a JSON file."""
         model = {"best": self._best, "other": self._other}
         path.write_text(json.dumps(model, ensure_ascii=False, indent=0) + "\n", encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, path: Path) -> Truecaser:
-        """Read what `save` wrote."""
+        """Read a truecasing model that `save` wrote."""
         model = load_json(path, _Saved, "truecasing model", "prepare the store, or copy the run folder, again")
         return cls(model["best"], model["other"])
 
@@ -168,7 +166,6 @@ class Words:
 
     @cached_property
     def _moses_detokeniser(self) -> Any:
-        """sacremoses' detokeniser."""
         from sacremoses import MosesDetokenizer
 
         return MosesDetokenizer(self.rules)
@@ -185,11 +182,11 @@ class Words:
         return self.truecaser.truecase(text) if self.truecaser else text
 
     def split_all(self, texts: list[str]) -> list[str]:
-        """`split` of each text."""
+        """Tokenise each of several texts with `split`."""
         return [self.split(text) for text in texts]
 
     def join(self, text: str) -> str:
-        """The inverse of `split`."""
+        """Detokenise a text: undo `split` as far as its rules allow."""
         if self.truecaser:
             text = self.truecaser.detruecase(text)
         if self._segmenter is not None:

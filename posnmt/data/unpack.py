@@ -85,7 +85,7 @@ class Unpacking(io.RawIOBase):
         self._free = FREE if free is None else free
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True: the stream is always open for reading."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
@@ -102,7 +102,7 @@ class Unpacking(io.RawIOBase):
         return len(chunk)
 
     def close(self) -> None:
-        """Close the file too."""
+        """Close the stream and the compressed file below it."""
         self._stream.close()
         self._file.close()
         super().close()

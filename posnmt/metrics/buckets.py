@@ -173,7 +173,7 @@ def _stacked(labels: Sequence[str], counts: Sequence[np.ndarray]) -> Buckets:
 
 
 def _range(first: int, after: int | None) -> str:
-    """`2-4`, `1`, or `1000-`."""
+    """Write the limits of a bin, such as `2-4`, `1` or `1000-`."""
     if after is None:
         return f"{first}-"
     return str(first) if after == first + 1 else f"{first}-{after - 1}"

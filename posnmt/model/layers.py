@@ -140,7 +140,7 @@ class ResidualLayer(nn.Module):
 
 
 class EncoderLayer(ResidualLayer):
-    """Self-attention and feed-forward."""
+    """A Transformer encoder layer: self-attention, then the feed-forward network."""
 
     def __init__(self, attention: SelfAttention, feed_forward: nn.Module, residual: Residual) -> None:
         super().__init__(residual)

@@ -69,7 +69,7 @@ class OrderedEmbedding(nn.Module):
         return min(limits, default=None)
 
     def position_schemes(self) -> list[Scheme]:
-        """The stack's schemes, in order."""
+        """List the position schemes of the stack in the order of the configuration."""
         return [scheme for scheme in self.schemes if isinstance(scheme, Scheme)]
 
     def attach(self, schemes: list[Scheme]) -> None:

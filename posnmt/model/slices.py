@@ -28,5 +28,4 @@ def slice_like(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _is_sliced(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether a tensor is sharded."""
     return hasattr(tensor, "device_mesh")

@@ -63,7 +63,7 @@ class DecoderState:
 
     @property
     def sentences(self) -> int:
-        """S."""
+        """S, the number of sentences in the batch."""
         return self.memory[0][0].shape[0]
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:

@@ -156,7 +156,7 @@ class Transformer(OrderedTranslator):
         return True
 
     def learn_lengths(self, source: int, target: int) -> None:
-        """See `TranslationModel`."""
+        """Keep the training lengths for schemes in the attention to the source."""
         if self.cross.schemes:
             self.cross.lengths.copy_(torch.tensor([source, target]))
 

@@ -34,7 +34,7 @@ class InFolder(Protocol):
 
     @property
     def folder(self) -> Path:
-        """The folder."""
+        """The folder that the object was read from."""
         ...
 
 

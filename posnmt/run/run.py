@@ -170,7 +170,7 @@ class Run:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record of the run."""
+        """The record of the run, read from `record.json`."""
         return read_record(self.folder)
 
     @property
@@ -243,11 +243,11 @@ class Run:
         return config.model_copy(update={"subword": subword})
 
     def write_record(self, record: dict[str, Any]) -> None:
-        """Replace the record."""
+        """Write a new record in place of the old one, all or nothing."""
         write_json(self.folder / "record.json", record)
 
     def text(self) -> TextPipeline:
-        """The run's tokenisation and subwords."""
+        """Load the run's tokenisers and subword models."""
         return TextPipeline.load(self.folder / "text")
 
     def text_hash(self) -> str:

@@ -142,7 +142,6 @@ def _of(run: Row) -> dict[str, Any]:
 
 
 def _training(run: Row) -> dict[str, Any]:
-    """A row of `runs`."""
     shortest, longest = run.get("source_lengths") or (None, None)
     return {**{name: run.get(name) for name in RUNS}, **_of(run), "shortest": shortest, "longest": longest}
 

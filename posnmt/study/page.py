@@ -87,7 +87,6 @@ def _page(
     files: dict[str, bytes],
     out: Path,
 ) -> str:
-    """The page as HTML text."""
     words = counts(results.verdicts)
     return page(
         "study.html",

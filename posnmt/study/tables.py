@@ -150,7 +150,6 @@ def _in_turn(results: StudyResults, variant: Variant, first: Variant, measure: s
 
 
 def _headings(table: Table) -> dict[int, str]:
-    """Row -> its subheading."""
     return {row: heading for heading, row in table.groups.items()}
 
 

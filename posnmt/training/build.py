@@ -135,7 +135,7 @@ class Training:
         return spent
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that prepare batches and compute gradients."""
         if self.prefetch is not None:
             self.prefetch.close()
         self.gradients.close()

@@ -188,7 +188,7 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dic
 
 
 def _restore_optimizer(tensors: dict[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
-    """The inverse of `optimizer_tensors`."""
+    """Load the state of an optimiser from the tensors of `optimizer_tensors`."""
     optimizer.state.clear()  # before the first update there are none; in place, since Muon shares it with its AdamW
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():

@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 
 def unsaid(message: str) -> None:
-    """Details are not printed."""
+    """Print nothing, where details are not wanted."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class DevPart:
 
     @property
     def source_texts(self) -> list[str]:
-        """The original source lines."""
+        """The original source lines of the pairs, before segmentation."""
         return [self.dev.source_texts[number] for number in self.numbers]
 
     @property
@@ -195,5 +195,5 @@ def selection_score(figures: dict[str, Any], settings: Train) -> tuple[float, fl
 
 
 def describe(figures: dict[str, Any]) -> str:
-    """Dev figures as text."""
+    """Write the dev figures as text, for the console."""
     return f"perplexity {figures['perplexity']:.3f}" + (f"  BLEU {figures['bleu']:.2f}" if "bleu" in figures else "")

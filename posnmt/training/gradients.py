@@ -57,7 +57,7 @@ class Gradients(Protocol):
         ...
 
     def close(self) -> None:
-        """Release resources."""
+        """Release threads and buffers; the object is not used afterwards."""
         ...
 
 
@@ -86,7 +86,7 @@ class Whole:
         return torch.stack([loss.detach(), likelihood]).double()
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: a whole batch needs no threads of its own."""
 
 
 class InParts:
@@ -102,7 +102,7 @@ class InParts:
         return pairs
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
-        """See `Gradients`."""
+        """Compute the parts in threads and add up their gradients; see `Gradients.add`."""
         ordered = sorted(batch, key=lambda pair: -len(pair[0]))
         ends = part_ends([1 + len(source) for source, _ in ordered], 1 + max(len(target) for _, target in batch))
 
@@ -137,7 +137,7 @@ class InParts:
         return torch.stack([sums for sums, *_ in results]).sum(0)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that compute parts."""
         self.workers.close()
 
 

@@ -32,7 +32,7 @@ class Logger(Protocol):
         """Log the numbers of a step."""
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything that was logged is written."""
 
 
 Start = Callable[[Path, int, Mapping[str, Any]], Logger]
@@ -48,12 +48,12 @@ class TensorBoard:
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """See `Logger`."""
+        """Add each number to the event file, as a scalar with its step."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """See `Logger`."""
+        """Close the event file after its last number."""
         self._writer.close()
 
 
@@ -84,11 +84,11 @@ class WeightsAndBiases:
         self._run.define_metric("*", step_metric="step")  # a run that went back to a checkpoint repeats steps
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """See `Logger`."""
+        """Send the numbers of a step to the run."""
         self._run.log({"step": step, **values})
 
     def close(self) -> None:
-        """See `Logger`."""
+        """Finish the run, and wait for its upload."""
         self._run.finish()
 
 
@@ -121,7 +121,7 @@ class Guarded:
         self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Pass numbers on without waiting."""
+        """Pass the numbers of a step on to the thread, without waiting."""
         if self._thread.is_alive():
             self._queue.put((step, values))
 

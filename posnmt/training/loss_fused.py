@@ -147,5 +147,5 @@ def _padded(weight: Tensor, bias: Tensor, dtype: torch.dtype, multiple: int) -> 
 
 
 def _rounded(count: int, multiple: int) -> int:
-    """The next multiple."""
+    """Round a count up to the next multiple."""
     return -(-count // multiple) * multiple

@@ -84,7 +84,7 @@ class Metrics:
         sync(self.path)
 
     def close(self) -> None:
-        """Close the loggers."""
+        """Close the loggers, each after its last number."""
         for logger in self._loggers:
             logger.close()
 

@@ -174,7 +174,7 @@ class Progress:
         return self.step / (self.step + left) if self.step else 0.0
 
     def epochs(self, batches_in_epoch: int) -> float:
-        """Passes over the corpus."""
+        """Return how often the training text has been read, with the current fraction."""
         return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
 
     def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:

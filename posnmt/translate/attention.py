@@ -82,7 +82,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def _attend(transformer: Transformer, source: Sequence[int], target: Sequence[int]) -> Attended:
-    """The forward pass of `attend_pair`."""
+    """Read and write a pair with every layer recorded, for `attend_pair`."""
     attended = Attended(Recorded(), Recorded(), Recorded())
     device = transformer.output.weight.device
     reading, writing = transformer.encoder_views, transformer.decoder_views

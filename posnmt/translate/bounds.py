@@ -65,7 +65,7 @@ class Bounds:
 
     @property
     def limit(self) -> int:
-        """The largest number of subwords."""
+        """The largest number of subwords that the translation may contain."""
         return max(self.longest, len(self.prefix) + sum(map(len, self.terms)))
 
     def after(self, step: int, written: Written | None = None) -> Next:

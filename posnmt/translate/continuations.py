@@ -91,7 +91,7 @@ class Step:
 
     @property
     def log_probabilities(self) -> Tensor:
-        """[N,V] of a scored step."""
+        """Log-probabilities [N,V] of the next subword, if the step is scored."""
         return self.mean - self.normalisers[0] if len(self.models) == 1 else self.mean
 
     def exactly(self, chosen: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ class GraphedState:
         self.sentences, self.sources, self.length = begun.sentences, begun.memory[0][0].shape[2], 0
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """See `DecoderState.select`."""
+        """Keep these hypotheses in this order, as `DecoderState.select` does."""
         if self.buffers is None:
             self.begun.select(rows, sentences)
             self.sentences = self.begun.sentences
@@ -215,7 +215,7 @@ class GraphedDecoder(TranslationModel):
         self._longest = 0
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
-        """As the model."""
+        """Encode the source with the model itself; encoding has no graphs."""
         return self.model.encode(source, lengths)
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> GraphedState:
@@ -232,12 +232,12 @@ class GraphedDecoder(TranslationModel):
 
     @property
     def longest_source(self) -> int | None:
-        """As the model."""
+        """The longest source that the model supports, as the model states it."""
         return self.model.longest_source
 
     @property
     def longest_target(self) -> int | None:
-        """As the model."""
+        """The longest target that the model supports, as the model states it."""
         return self.model.longest_target
 
     def buffers_for(self, state: GraphedState, rows: int, memory: list[tuple[Tensor, Tensor]]) -> Buffers:

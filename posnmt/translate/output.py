@@ -40,7 +40,7 @@ class Lines(BaseModel):
     first: list[int] = []
 
     def add(self, number: int) -> None:
-        """Count a line."""
+        """Count a line, and keep its number if it is one of the first."""
         self.count += 1
         if len(self.first) < SHOWN:
             self.first.append(number)
@@ -121,7 +121,7 @@ class PartialOutput(Output):
         write_json(self.folder / RECORD, self.record.model_dump())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the output file; its record stays for a later run."""
         self._file.close()
 
 

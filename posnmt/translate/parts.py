@@ -248,7 +248,6 @@ def _joined_text(sources: list[str], translations: list[str]) -> str:
 
 
 def _is_within_a_word(before: str, after: str) -> bool:
-    """Whether nothing separates two parts."""
     if before[-1:].isspace() or after[:1].isspace():
         return False
     return not (ends_spaceless(before) or ends_spaceless(after[:1]) or before.endswith(("…", "”")))

@@ -238,7 +238,7 @@ class Removed(NamedTuple):
 
     @property
     def contents(self) -> list[str]:
-        """The spans."""
+        """The texts of the removed spans, in order."""
         return [self.whole[start:end] for start, end in self.spans]
 
     @property

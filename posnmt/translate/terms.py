@@ -96,7 +96,7 @@ class Terms:
 
     @property
     def digest(self) -> str:
-        """A hash of the terms."""
+        """A hash over all terms, by which output is recognised on resumption."""
         return hashlib.sha256(repr(self.pairs).encode()).hexdigest()
 
     def required(self, line: str) -> list[str]:

@@ -120,7 +120,7 @@ def joined(sentences: Sequence[Sequence[int]]) -> list[int]:
 
 
 def sentences_of(tokens: Sequence[int]) -> list[list[int]]:
-    """The sentences of `joined`."""
+    """Split the subwords that `joined` returned into sentences again."""
     ends = [place for place, token in enumerate(tokens) if token == BREAK]
     return [list(tokens[begin + 1 : end]) for begin, end in pairwise([-1, *ends, len(tokens)])]
 

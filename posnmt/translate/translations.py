@@ -81,12 +81,12 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """The best translation."""
+        """The text of the hypothesis with the best score."""
         return self.texts[0]
 
     @property
     def tokens(self) -> list[list[int]]:
-        """The subwords of each hypothesis."""
+        """The subword ids of each hypothesis, best first."""
         return [each.tokens for each in self.hypotheses]
 
     def spans(self, rank: int, target: SideText) -> list[Span]:

@@ -126,7 +126,7 @@ class Translator(Engine):
 
     @property
     def aligns(self) -> bool:
-        """Whether the models have alignments."""
+        """Whether every model has attention from which word links can be read."""
         return all(map(can_be_watched, self.models))
 
     @property
@@ -175,7 +175,7 @@ class Translator(Engine):
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
     ) -> list[float]:
-        """See `Engine.score`."""
+        """Return the log-probability of each target given its source; see `Engine.score`."""
         return score_subwords(self.models, sources, targets, batch, self.device)
 
     def links(
@@ -185,7 +185,7 @@ class Translator(Engine):
         hypotheses: Sequence[Sequence[Sequence[int]]],
         batch: int,
     ) -> list[Aligned]:
-        """See `Engine.links`."""
+        """Link the words of lines and hypotheses by attention; see `Engine.links`."""
         return align(self.models, self.text.source, lines, sources, hypotheses, batch)
 
     def score_lines(

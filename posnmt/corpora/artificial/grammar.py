@@ -127,12 +127,12 @@ class Pair:
 
     @cached_property
     def source_length(self) -> int:
-        """Words of the source."""
+        """The number of words in the source sentence."""
         return self.source.count(" ") + 1
 
     @cached_property
     def target_length(self) -> int:
-        """Words of the target."""
+        """The number of words in the target sentence."""
         return self.target.count(" ") + 1
 
     @cached_property
@@ -151,12 +151,12 @@ class Pair:
 
     @property
     def mean_displacement(self) -> float:
-        """Mean of `displacements`, in words."""
+        """The mean of `displacements`: how many words a target word moved on average."""
         return sum(self.displacements) / self.source_length
 
     @property
     def max_displacement(self) -> int:
-        """Largest of `displacements`, in words."""
+        """The largest of `displacements`: how many words one target word moved at most."""
         return max(self.displacements)
 
     @property

@@ -266,7 +266,6 @@ def _share(reordering: str | float) -> float | None:
 
 
 def _faults(name: str, split: Split) -> list[UserError]:
-    """The faults of a set."""
     head = f"{name}: " if name else ""
     faults = []
     if split.count < 1:

@@ -221,7 +221,6 @@ class _Dropped:
     first: int | None = None
 
     def columns(self, texts: Sequence[InputText]) -> tuple[str, str]:
-        """Reason and detail."""
         return self.reason, self.detail if self.first is None else ":".join(_place(texts, self.first))
 
 

@@ -47,14 +47,14 @@ class Damaged(Rule):
     _damage: ClassVar[re.Pattern[str]] = re.compile(_CHARACTERS)
 
     def __call__(self, pair: Pair) -> str | None:
-        """The first damaged character."""
+        """Name the first damaged character and its side, if there is one."""
         for name, text in zip(NAMES, pair, strict=True):
             if each := self._damage.search(text):
                 return f"{name}: U+{ord(each[0]):04X}"
         return None
 
     def opusfilter(self) -> dict[str, Any]:
-        """Its filter."""
+        """Return a `RegExpFilter` that accepts no damaged character."""
         return {"RegExpFilter": {"regexps": self._CHARACTERS, "accept_match": False}}
 
 
@@ -67,12 +67,12 @@ class Empty(Rule):
     _is_nothing: ClassVar[regex.Pattern[str]] = regex.compile(_NOTHING)
 
     def __call__(self, pair: Pair) -> str | None:
-        """The empty side, or both."""
+        """Name the empty side or both, if any is empty."""
         sides = [name for name, text in zip(NAMES, pair, strict=True) if self._is_nothing.search(text)]
         return " and ".join(sides) if sides else None
 
     def opusfilter(self) -> dict[str, Any]:
-        """Its filter."""
+        """Return a `RegExpFilter` that accepts no side without visible characters."""
         return {"RegExpFilter": {"regexps": self._NOTHING, "accept_match": False}}
 
 
@@ -83,12 +83,12 @@ class Copied(Rule):
     reason: ClassVar[str] = "copy"
 
     def __call__(self, pair: Pair) -> str | None:
-        """An empty detail."""
+        """Return an empty detail if the sides are equal: there is nothing to add."""
         source, target = (text.strip().lower() for text in pair)
         return "" if source == target and source else None  # `Empty` reports empty pairs
 
     def opusfilter(self) -> dict[str, Any]:
-        """Its filter."""
+        """Return a `SimilarityFilter` that ignores case."""
         return {"SimilarityFilter": {"threshold": 1, "lowercase": True}}
 
 
@@ -113,7 +113,7 @@ class Length(Rule):
         return None
 
     def opusfilter(self) -> dict[str, Any]:
-        """Its filter."""
+        """Return a `LengthFilter` with the same limits in characters."""
         most = float("inf") if self.most is None else self.most
         return {"LengthFilter": {"min_length": self.least or 0, "max_length": most, "unit": "char"}}
 
@@ -133,7 +133,7 @@ class Ratio(Rule):
     reason: ClassVar[str] = "length ratio"
 
     def __call__(self, pair: Pair) -> str | None:
-        """The ratio."""
+        """Return the ratio of the longer to the shorter side, if it reaches the limit."""
         source, target = (len(text.strip()) for text in pair)
         if not source or not target:
             return None  # `Empty` reports such pairs
@@ -141,7 +141,7 @@ class Ratio(Rule):
         return f"{high / low:.2f}" if high / low >= self.limit else None
 
     def opusfilter(self) -> dict[str, Any] | None:
-        """Its filter."""
+        """Return a `LengthRatioFilter` in characters, or None if the usual ratio is not 1."""
         return {"LengthRatioFilter": {"threshold": self.limit, "unit": "char"}} if self.expected == 1 else None
 
     def beyond_opusfilter(self) -> str | None:

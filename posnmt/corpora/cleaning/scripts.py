@@ -51,7 +51,7 @@ class Script:
 
     @property
     def names(self) -> list[str]:
-        """Unicode's names of the scripts."""
+        """The names that Unicode gives to the scripts of this writing system."""
         return MIXED[self.code].split() if self.code in MIXED else [SCRIPTS[self.code]]
 
     @cached_property

@@ -110,4 +110,4 @@ class PlainFiles:
 
 
 class _Unfinished(Exception):
-    """A block ended without `finish`."""
+    """The caller left the block without an exception and without calling `finish`."""

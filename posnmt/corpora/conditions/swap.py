@@ -108,7 +108,6 @@ class Sentence:
         self._chance = random.random()
 
     def __len__(self) -> int:
-        """The number of words."""
         return len(self._order)
 
     def swaps(self, share: float) -> int:

@@ -307,7 +307,7 @@ def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _verbatim(state: StateInline, silent: bool) -> bool:
-    """The rule for `VERBATIM`."""
+    """Parse a span of `VERBATIM` as a token of its own: a rule of markdown-it."""
     match = VERBATIM.match(state.src, state.pos, state.posMax)
     if match and not silent:
         state.push("verbatim", "", 0).content = match.group()

@@ -118,7 +118,6 @@ class CTranslate2Engine(Engine):
         return found
 
     def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
-        """The hypotheses of each source."""
         limits = [output_limit(decode, len(source), self.longest[1]) for source in sources]
         rows = self._search(sources, [self._steps(limit) for limit in limits], decode)
         again = [

@@ -265,7 +265,7 @@ def _languages(one: Dictionary) -> dict[str, str]:
 
 
 def _counted(one: Dictionary) -> dict[str, Any]:
-    """A dictionary without its entries."""
+    """Describe a dictionary by its languages and its number of entries."""
     return {**_languages(one), "entry_count": len(one.entries)}
 
 
@@ -275,7 +275,7 @@ def _of_version_2(glossary: Glossary) -> dict[str, Any]:
 
 
 def _of_version_3(glossary: Glossary) -> dict[str, Any]:
-    """A glossary, without its entries."""
+    """Describe a glossary and its dictionaries, without their entries."""
     return {**_facts(glossary), "dictionaries": list(map(_counted, glossary.dictionaries))}
 
 

@@ -260,7 +260,6 @@ def _warnings(
 
 
 def _drawn(read: Read, settings: Settings) -> str:
-    """What resampling draws."""
     if read.documents is None:
         return "sentences"
     return "paragraphs" if settings.documents is None else "documents"

@@ -268,7 +268,6 @@ def _shown(figure: Figure, measure: Measure) -> str:
 
 
 def _size(difference: float, measure: Measure) -> str:
-    """A difference without its sign."""
     return replace(measure, signed=False).show(abs(difference))
 
 

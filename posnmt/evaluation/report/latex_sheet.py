@@ -109,7 +109,6 @@ def _published(cell: Cell) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape a text for LaTeX."""
     for sign, command in _SIGNS.items():
         if sign in text:
             return command.join(map(_text, text.split(sign)))

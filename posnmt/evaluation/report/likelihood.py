@@ -211,7 +211,7 @@ def _cell(row: Measured, estimate: Estimate, measure: Measure) -> Cell:
 
 
 def _known(value: float) -> float | None:
-    """None for NaN."""
+    """Replace NaN by None, which JSON can hold."""
     return None if math.isnan(value) else value
 
 

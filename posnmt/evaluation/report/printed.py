@@ -112,7 +112,7 @@ class Figure:
         return f"<Figure: {self.chart.title}>"
 
     def _repr_svg_(self) -> str:
-        """How a notebook shows it."""
+        """Return the drawing as SVG, by which a notebook shows it."""
         return self.drawing.svg
 
 

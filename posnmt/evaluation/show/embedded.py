@@ -123,6 +123,6 @@ def _embed(schemes: Sequence[Scheme], x: Tensor) -> Tensor:
 
 
 def _cosine(vectors: Tensor) -> np.ndarray:
-    """[B,N,N] float32, from vectors [B,N,d]."""
+    """Return the cosine of each pair of vectors [B,N,d] as [B,N,N] float32."""
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-12)
     return (unit @ unit.mT).float().cpu().numpy()

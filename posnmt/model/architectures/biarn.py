@@ -25,7 +25,7 @@ CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 
 
 class Settings(Options):
-    """Options of biarn."""
+    """Options of the architecture `biarn` beside the common settings of a model."""
 
     steps: int = option(8, ge=1, help="T: recurrent steps of each direction, whatever the sentence's length")
     cell: Literal["lstm", "gru", "elman"] = option("lstm", help="f, the recurrent cell")

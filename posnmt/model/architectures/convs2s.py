@@ -30,7 +30,7 @@ EMBEDDING = 0.1
 
 
 class Settings(Options):
-    """Options of convs2s."""
+    """Options of the architecture `convs2s` beside the common settings of a model."""
 
     kernels: tuple[int, ...] = option(
         (3,), min_length=1, ge=1, help="words under a kernel: one number for all layers, or one for each layer"
@@ -53,7 +53,7 @@ class WeightNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def weight(self) -> Tensor:
-        """W [outputs,inputs]."""
+        """Return W [outputs,inputs]: each row's direction, scaled to its learned length."""
         return self.direction * (self.length / self.direction.norm(dim=1, keepdim=True))
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -110,7 +110,7 @@ class Convolution(nn.Module):
         self.residual = None if inputs == outputs else WeightNorm(inputs, outputs, inputs**-0.5)
 
     def gated(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """[B,k-1+T,c] -> [B,T,c']."""
+        """Convolve [B,k-1+T,c] and apply the gated linear unit, which gives [B,T,c']."""
         length = x.shape[1] - self.kernel + 1
         neighbours = torch.cat([x[:, place : place + length] for place in range(self.kernel)], dim=-1)
         return functional.glu(self.map(neighbours, weight), dim=-1)
@@ -267,7 +267,7 @@ class ScaledGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
-        """Any shape."""
+        """Return x, of any shape, unchanged."""
         ctx.scale = scale
         return x.view_as(x)
 

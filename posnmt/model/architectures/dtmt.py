@@ -22,7 +22,7 @@ from posnmt_position.seam import Carry, Span
 
 
 class Settings(Options):
-    """Options of dtmt."""
+    """Options of the architecture `dtmt` beside the common settings of a model."""
 
     layer_norm: bool = option(True, help="layer normalisation before each gate, as in the published code")
     cell_dropout: float | None = option(

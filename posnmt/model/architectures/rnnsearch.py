@@ -59,7 +59,7 @@ class SearchState:
 
 
 class Settings(Options):
-    """Options of rnnsearch+distortion."""
+    """Options of the architecture `rnnsearch+distortion` beside the common settings."""
 
     context: Literal["hidden", "source", "target", "none"] = option(
         "hidden", help="what the jump depends on: decoder state, last context, last word; none: plain RNNsearch"

@@ -23,7 +23,7 @@ Side = Literal["source", "target"]
 
 
 class Settings(Options):
-    """Options of shared-private."""
+    """Options of the architecture `shared-private` beside the common settings."""
 
     lm: float = option(0.9, ge=0, le=1, help="share of the features that a word shares with its translation")
     wf: float = option(0.7, ge=0, le=1, help="share for words that are spelt alike")
@@ -99,7 +99,7 @@ class PairedEmbedding(nn.Module):
         return super().train(mode)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Entries [..] -> embeddings [..,d]."""
+        """Look entries [..] up; return their embeddings [..,d]."""
         return functional.embedding(tokens, self.weight)
 
 
@@ -113,11 +113,11 @@ class PairedProjection(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """[V,d]."""
+        """E [V,d], the target embedding with its shared and private features."""
         return self.table.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..,d] -> [..,V]."""
+        """Project decoder states [..,d] to logits [..,V]."""
         return functional.linear(x, self.weight, self.bias)
 
 
@@ -142,7 +142,7 @@ class SharedPrivateTransformer(Transformer):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Embeddings that are tied otherwise."""
+        """Report embeddings that are tied in another way than target and output."""
         faults = super().refuses(config, settings)
         if config.tie_embeddings != "target":
             what = (

@@ -47,7 +47,7 @@ class RecurrentTransformer(Transformer):
     """
 
     class Settings(Options):
-        """Options of sru."""
+        """Options of the architecture `sru` beside the common settings of a model."""
 
         bidirectional: bool = option(True, help="bidirectional recurrences in the encoder, of half the width each")
 

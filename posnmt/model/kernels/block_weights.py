@@ -134,7 +134,7 @@ class Blocks:
             workers.close()
 
     def by_row(self, tensor: Tensor) -> Tensor:
-        """[G,..] as [B,H,..]."""
+        """View a tensor [G,..], one entry a sentence and head, as [B,H,..]."""
         return tensor.unflatten(0, self.shape)
 
     def words(self, block: Block) -> tuple[Tensor, Tensor]:

@@ -225,7 +225,7 @@ def _gradients(backward: Callable[..., tuple[Tensor, ...]], ctx: Any, *grads: Te
 
 
 class _Attention(torch.autograd.Function):
-    """`_forward` with gradients."""
+    """The kernel as a function of autograd."""
 
     forward = staticmethod(_forward)
     setup_context = staticmethod(_keep)

@@ -132,7 +132,7 @@ class _Operands(NamedTuple):
 
     @property
     def leaves(self) -> dict[str, Tensor]:
-        """What has gradients."""
+        """The tensors that receive gradients, by name."""
         named = {"q": self.q, "k": self.k, "v": self.v, "keys": self.keys, "values": self.values}
         return {name: each for name, each in named.items() if each is not None}
 
@@ -163,7 +163,7 @@ def _operands(case: Case, device: torch.device, dtype: torch.dtype) -> _Operands
 
 
 def _by_kernel(case: Case, device: torch.device) -> Results:
-    """By the kernel."""
+    """Compute a case with the kernel that is on trial."""
     given = _operands(case, device, case.dtype)
     with _same_draws(device):
         attended = shaw.shaw_attention(*given[:6], case.causal, case.dropout)

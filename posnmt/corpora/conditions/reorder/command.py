@@ -331,7 +331,6 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
 
 
 def _describe(facts: dict[str, Any]) -> str:
-    """The measurements as text."""
     if facts["tau_before"] is None:
         return "held-out pairs: no links to measure the order by"
     return (
