@@ -43,10 +43,9 @@ coverage: $(READY)
 	$(TEST) $(FAST) --cov=posnmt --cov=posnmt_position --cov-report=term:skip-covered
 
 # Whole studies, the whole demo, compiling; then minutes of training on real corpora from ../shared/data, with all cores
-# (skipped where the corpora are absent, as on CI). SLOW="slow and not long" takes fewer.
-SLOW ?= slow
+# (skipped where the corpora are absent, as on CI).
 test-slow: $(READY)
-	$(TEST) -m "$(SLOW)" --ignore tests/slow/test_real_corpora.py --durations=20
+	$(TEST) -m slow --ignore tests/slow/test_real_corpora.py --durations=20
 	$(BIN)/python -m pytest -m slow tests/slow/test_real_corpora.py -rs
 
 # Schemes against other people's implementations, with copied weights, and exports for Hugging Face's Transformers. OpenNMT-py is installed alone: it asks for an old

@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests.support import triton_interpreter  # noqa: F401  before anything else imports Triton
 from tests.support.fetch_server import serving
+from tests.support.thinned import thin
 
 # A background job ignores Ctrl-C, and one of nohup a closed terminal, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -49,8 +50,10 @@ FIRST = tuple(
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks select
 def pytest_collection_modifyitems(items):
-    """Begin with the files of `FIRST`."""
+    """Leave some cases to slow runs, and begin with the files of `FIRST`."""
+    thin(items)
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 

@@ -22,7 +22,7 @@ class Entry(Section):
     licensed: Columns | MtEval | None = Field(None, description="its texts in the distribution for licence holders")
     obtain: str | None = Field(None, description="instead of corpus: how to obtain one that needs a licence")
     mtdata: str | None = Field(None, description="its id in mtdata")
-    pairs: int | None = Field(None, description="sentence pairs, blank lines counted")
+    pairs: int | None = Field(None, description="sentence pairs, empty lines counted")
     megabytes: int | None = Field(None, description="size of the download")
     papers: list[str] = Field([], description="N19, R19, C19a, C19b")
     licence: str

@@ -225,7 +225,7 @@ class Downloads:
             if not checked:
                 self.say(
                     f"{url}: no checksum is known, so this first fetch is trusted; its SHA-256,"
-                    f" {entries[url]['sha256']}, is now in {self.cache / RECORD}, and other content will be refused"
+                    f" {entries[url]['sha256']}, is now in {self.cache / RECORD}, and other content will be an error"
                 )
 
     def _recorded(self) -> dict[str, _First]:

@@ -68,7 +68,7 @@ def _write_columns(corpus: Columns, origin: Path, folder: Path, say: Say) -> dic
     lines = write_rows(rows(), list(made.values()))
     if odd:
         what = f"{len(odd):,} of {lines:,} lines have another number of columns than {corpus.fields}"
-        say(f"{what}, and are left blank; the first is {odd[0]}")
+        say(f"{what}, and are left empty; the first is {odd[0]}")
     return made
 
 

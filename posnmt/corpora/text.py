@@ -58,7 +58,7 @@ def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Se
 
         lines = write_rows(rows(), out)
     if short:
-        say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; the missing ones are left blank")
+        say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; the missing ones are left empty")
     return lines
 
 

@@ -61,7 +61,7 @@ class MultiBleu(Metric):
 BLEU = Bleu("BLEU")
 MULTI_BLEU = MultiBleu(
     "multi-bleu", unit="BLEU", words="BLEU",
-    needs_blanks="multi-bleu means nothing {}; segment reference and outputs first.",
+    needs_spaces="multi-bleu means nothing {}; segment reference and outputs first.",
 )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ class Chrf(Metric):
 
 CHRF = Chrf("chrF", by_sentence=True)
 CHRF_PLUS = Chrf(
-    "chrF++", word_order=2, needs_blanks="chrf++: its word n-grams mean nothing {}; chrf is the measure for it."
+    "chrF++", word_order=2, needs_spaces="chrf++: its word n-grams mean nothing {}; chrf is the measure for it."
 )
 
 

@@ -68,14 +68,14 @@ class Metric(Measure):
     """A metric. Its class overrides `counter`, or else `count`; `score`, unless it is a mean; and `signature`.
 
     Attributes:
-        needs_blanks: a warning about text without blanks between words, with {} for "in this text, which ..."; empty
+        needs_spaces: a warning about text without blanks between words, with {} for "in this text, which ..."; empty
             if there is none.
         counts_words: whether it depends on `Counting.characters`.
         by_sentence: whether the report's browser of sentences first shows those in which systems differ most by it.
     """
 
     higher: bool | None = True
-    needs_blanks: str = ""
+    needs_spaces: str = ""
     counts_words: bool = False
     by_sentence: bool = False
 

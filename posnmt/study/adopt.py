@@ -67,7 +67,7 @@ def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
         folder = graph.folder(out, name)
         begun = bool(checkpoints_in(folder / "run" / "checkpoints"))
         if begun and (waiting := _waiting(study_plan, graph, out, name, study_plan.steps)):
-            yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy has not"
+            yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy does not contain"
             continue
         shutil.rmtree(folder / "run", ignore_errors=True)  # of a training that was started here
         first, facts = next(iter(names.items()))
@@ -110,7 +110,7 @@ def discard_weightless(study_plan: Plan, out: Path, selected: Collection[str]) -
         folder = graph.folder(out, run.train)
         if weightless(folder) and (waiting := _waiting(study_plan, graph, out, run.train, selected)):
             shutil.rmtree(folder)
-            yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy has not"
+            yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy does not contain"
 
 
 def _waiting(study_plan: Plan, graph: Graph, out: Path, train: str, selected: Collection[str]) -> list[str]:

@@ -18,7 +18,7 @@ from tests.support.sources import SOURCES
 FOLDER = Path(__file__).parents[2] / "notebooks"
 UPDATES = {"train_and_look": 700, "add_a_scheme": 400}
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]) -> list[str]:

@@ -86,7 +86,7 @@ def test_a_table_keeps_every_line(server, get, messages):
     found = get({"url": url, "documents": 2})
     check(found, ["Eins.", "", "nur deutsch", 'Zwei "'], ["One.", "", "", "Two"])
     assert lines(found.document_ids) == ["d1", "", "", "d2"]
-    assert "a.tsv.xz: 2 of 4 lines have too few columns; the missing ones are left blank" in messages
+    assert "a.tsv.xz: 2 of 4 lines have too few columns; the missing ones are left empty" in messages
     swapped = get({"url": url, "columns": [1, 0]})
     check(swapped, ["One.", "", "", "Two"], ["Eins.", "", "nur deutsch", 'Zwei "'])
 

@@ -79,7 +79,7 @@ def test_a_line_with_other_columns_is_left_blank_and_told(get, aspec, messages):
     found = get("aspec-train-ja-en", ("ja", "en"), aspec)
     assert lines(found.source)[2:5] == ["文", "", ""]
     assert lines(found.target)[2:5] == ["Good", "", ""]
-    told = f"2 of 7 lines have another number of columns than 5, and are left blank; the first is {file}:2"
+    told = f"2 of 7 lines have another number of columns than 5, and are left empty; the first is {file}:2"
     assert told in messages
 
 

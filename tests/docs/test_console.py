@@ -135,7 +135,6 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("page", SESSIONS, ids=name)
 def test_commands_print_what_the_page_shows(built, page):
     _, wrong = console.replay(read(page), built)

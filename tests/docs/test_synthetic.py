@@ -48,7 +48,6 @@ def run(folder, title):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_several_target_languages(folder):
     run(folder, "One model")
@@ -63,7 +62,6 @@ def test_several_target_languages(folder):
         assert UNK not in ids
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_shallow_decoder(folder):
     run(folder, "A shallow decoder")
@@ -72,7 +70,6 @@ def test_a_shallow_decoder(folder):
     assert student.config.data.train.target == "distilled.de"
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_back_translated_text(folder):
     run(folder, "Back-translated text")

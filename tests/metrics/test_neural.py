@@ -404,7 +404,6 @@ def test_its_scores_are_kept_exactly_for_the_verdicts(case, tmp_path):
         evidence.save(tmp_path, dataclasses.replace(additive, rows=rows), np.arange(5), facts)
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_measures_and_judges_by_it(case, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(case), SOURCES]))  # of the steps' processes

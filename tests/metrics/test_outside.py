@@ -157,7 +157,6 @@ def test_a_study_notices_that_a_metric_has_changed(installed, tmp_path):
     assert old["sha256"] != new["sha256"]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_measures_and_judges_by_it(installed, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), SOURCES]))  # of the steps' processes

@@ -75,21 +75,18 @@ def test_every_system_trains_as_without(name):
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["relative", "rope", "fox-alone", "cope", "mpr-head", "cross-rope-fire", "deepnorm"])
 def test_gradients_are_traced_too(name):
     agree(*losses(name, "aot_eager"), SHAPES[:3])
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["relative", "rope"])
 def test_generated_code_computes_the_same(name):
     agree(*losses(name, "inductor"), SHAPES[:3])
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_generated_code_draws_the_same_dropout_for_a_seed():
     _, compiled = losses("transformer", "inductor", dropout=0.3, attention_dropout=0.3)
     given = batch(*SHAPES[0])

@@ -28,7 +28,6 @@ def test_two_processes_at_a_time():
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the address space is read from /proc")
 @pytest.mark.parametrize("name", NAMES)
 def test_too_little_memory(name):

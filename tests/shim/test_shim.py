@@ -158,7 +158,7 @@ def opened(place: Place, cases: Iterable[Case]) -> set[str]:
     ("long", "known"),
     [
         (False, NOT_DRAFTS),
-        pytest.param(True, NOT_DRAFTS_OF_LONG, marks=[pytest.mark.slow, pytest.mark.long]),
+        pytest.param(True, NOT_DRAFTS_OF_LONG, marks=pytest.mark.slow),
     ],
 )
 def test_outputs_are_opened_as_drafts_alone(long: bool, known: dict[str, str], place: Place) -> None:
@@ -174,7 +174,6 @@ def test_a_disturbed_command_can_be_repeated(name: str, place: Place) -> None:
     check_all(place, CASES[name], FEW)
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_that_is_disturbed_anywhere_can_be_repeated(name: str, place: Place) -> None:

@@ -11,7 +11,7 @@ from posnmt.training.train import train
 from tests.support import corpus
 from tests.support.training_case import StopAt, assert_same, losses, weights
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("system", ["transformer", "relative"])

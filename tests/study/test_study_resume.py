@@ -143,7 +143,6 @@ def weights(path):
     return json.loads(whole[8:end]), whole[end:]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbed, tmp_path):
     """Each attempt is made from another working directory, and the study's folder is moved once."""

@@ -361,7 +361,6 @@ def test_demo_does_the_main_job_on_a_small_corpus(tmp_path, monkeypatch):
     demonstrated(tmp_path / "demo", run)
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_demo_does_the_main_job(tmp_path):
     demonstrated(tmp_path / "demo", process)

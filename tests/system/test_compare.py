@@ -53,7 +53,6 @@ def test_a_command_that_is_wrong_gives_one_line(corpus, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_comparison_goes_on_after_a_kill_and_ends_with_what_was_found(corpus, tmp_path):
     out = tmp_path / "out"

@@ -131,7 +131,6 @@ def left(out: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_the_same_command_goes_on_where_it_was_stopped(tmp_path):
     """In the training of each system, and killed in a translation."""
     out = tmp_path / "demo"

@@ -42,7 +42,6 @@ def test_a_stage_that_fails_or_is_cut_off_does_not_lose_the_others(tmp_path: Pat
     assert found["graphs"] == {"state": "not started"}
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_every_stage_runs_without_a_gpu(tmp_path: Path) -> None:
     status, found = staged(tmp_path, "--tiny", "--limit", "1200")
@@ -62,7 +61,6 @@ def test_every_stage_runs_without_a_gpu(tmp_path: Path) -> None:
     assert lines["run"][-1]["sentences"] == 40
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_in_slices(tmp_path: Path) -> None:
     """Stopped by the clock on one machine, and finished on another from its pack, with what was done there."""

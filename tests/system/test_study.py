@@ -309,7 +309,6 @@ def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path)
     assert "nothing to publish" in told
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_copy_may_have_the_translations_of_some_seeds_alone(tmp_path: Path) -> None:
     """A study that goes on from it makes the trainings of the other seeds again, and has the same figures."""
@@ -470,7 +469,6 @@ def test_a_renewed_copy_is_adopted_again(killed: Study, tmp_path: Path) -> None:
     assert "started" not in log
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [True, False])
 def test_weights_that_a_copy_has_not_are_made_again_where_a_step_needs_them(
@@ -490,14 +488,13 @@ def test_weights_that_a_copy_has_not_are_made_again_where_a_step_needs_them(
     assert lost or before
     _, log = run(*words)
     needed = "translate/transformer/reordered/seed-1/swapped, speed/in-turn" if lost else "speed/in-turn"
-    assert f"is made again: {needed} needs its weights, which the copy has not" in log
+    assert f"is made again: {needed} needs its weights, which the copy does not contain" in log
     assert log.count("started train/") == 1
     assert log.count("started translate/") == lost
     after = contents(out / "steps" / "translate")
     assert {name: after[name] for name in before} == before
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_systems_that_differ_in_search_alone_share_a_training_also_in_copies(tmp_path: Path) -> None:
     systems = {
@@ -558,13 +555,8 @@ def test_the_list_of_recipes() -> None:
     assert all(name in told for name in shipped())
 
 
-LONGER = [
-    pytest.param(name, marks=pytest.mark.long) for name in ("neishi2019", "rosendahl2019", "chen2019a", "chen2019b")
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rosendahl2019-zhen", *LONGER])
+@pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019a", "chen2019b"])
 def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -> None:
     out = tmp_path / "study"
     told, _ = process("study", "run", name, "--scale", "smoke", "--out", out)
@@ -590,7 +582,6 @@ def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_choose_gives_a_recommendation_with_its_evidence(tmp_path: Path) -> None:
     out = tmp_path / "study"

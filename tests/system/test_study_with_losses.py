@@ -46,7 +46,6 @@ RECIPE = {
 }  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_decides_a_claim_on_its_likelihood(tmp_path: Path) -> None:
     recipe, out = tmp_path / "own.yaml", tmp_path / "study"

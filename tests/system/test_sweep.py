@@ -47,7 +47,6 @@ def started(said: str) -> list[str]:
     return sorted(line.split()[1] for line in said.split("\n") if line.startswith("started "))
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_another_point_runs_its_own_steps_alone(tmp_path: Path) -> None:
     out = tmp_path / "study"

@@ -54,7 +54,6 @@ def batches_taken(out):
     return state["cursor"]["batch"]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_another_number_of_processes(tmp_path):
     path = corpus.make(tmp_path, pairs=600)

@@ -29,7 +29,7 @@ from posnmt.training.train import train
 from tests.support import corpus
 from tests.support.sources import SOURCES
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 CLIP = 0.3

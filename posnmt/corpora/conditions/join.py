@@ -53,7 +53,7 @@ def join(
     """
     for option, separator in (("--source-separator", source_separator), ("--target-separator", target_separator)):
         if separator and "\n" in separator:
-            raise UserError("a separator may not contain a line feed, which ends a line", option, "use a blank")
+            raise UserError("a separator may not contain a line feed, which ends a line", option, "use a space")
     counts: Counter[str] = Counter()
     separators = {"source": source_separator, "target": target_separator}
 
@@ -94,7 +94,7 @@ def join(
         _tell(text, facts, sentences, drop_rest)
         for side, separator in (("source", source_separator), ("target", target_separator)):
             if separator is None and not separators[side]:
-                text.display.say(f"the {side} has no blanks between words: its sentences are joined without one")
+                text.display.say(f"the {side} has no spaces between words: its sentences are joined without one")
         parameters = {
             **text.parameters,
             "sentences": sentences,

@@ -232,9 +232,9 @@ def _refuse_unsegmented(pairs: list[Pair]) -> None:
     for side in SIDES:
         if language := language_without_blanks(getattr(pair, side) for pair in pairs):
             raise UserError(
-                f"the {side} is {language} without blanks between words, which cannot be counted",
+                f"the {side} is {language} without spaces between words, which cannot be counted",
                 "--unit",
-                "choose --unit characters, or subwords with --subword-model; or separate words by blanks first",
+                "choose --unit characters, or subwords with --subword-model; or separate words by spaces first",
             )
 
 
@@ -243,7 +243,7 @@ def _warn_of_unsegmented(lengths: Lengths, unit: Unit) -> None:
     for side, column in zip(SIDES, lengths.T, strict=True):
         if unit.name == "words" and unsegmented(int((column == 1).sum()), int((column > 0).sum())):
             warn(
-                f"nearly every line of the {side} is a single word: separate words by blanks first, or count characters"
+                f"nearly every line of the {side} is a single word: separate words by spaces first, or count characters"
             )
 
 

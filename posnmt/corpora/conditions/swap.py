@@ -69,14 +69,14 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
         language = language_without_blanks(examples)
         if language or unsegmented(single, filled):
             why = (
-                f"the text is {language} without blanks between words"
+                f"the text is {language} without spaces between words"
                 if language
                 else ("nearly every line is a single word")
             )
             raise UserError(
-                f"{why}, and only words between blanks can be swapped",
+                f"{why}, and only words between spaces can be swapped",
                 text.files["source"].path,
-                "separate words by blanks first: docs/prepare.md has segmenters",
+                "separate words by spaces first: docs/prepare.md has segmenters",
             )
         text.tell()
         facts = {}

@@ -79,7 +79,7 @@ class InputText:
         facts = self.facts
         if facts["blank"]:
             self.display.say(
-                f"{facts['blank']:,} of {facts['read']:,} lines are blank, on one side at least; they are kept"
+                f"{facts['blank']:,} of {facts['read']:,} lines are empty on one side at least; they are kept"
             )
         self.tell_removed()
 

@@ -68,7 +68,7 @@ class Query(Body):
         False, description="whether translations begin and end with the punctuation and the case of their sentences"
     )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
-        "default", description="`prefer_more` and `prefer_less` have no effect; `more` and `less` are refused"
+        "default", description="`prefer_more` and `prefer_less` have no effect; `more` and `less` are errors"
     )
     model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
         None, description="no effect: there is one model for two languages"

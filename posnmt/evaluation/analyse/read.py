@@ -209,7 +209,7 @@ def _documents(path: Path, source: Text, findings: Findings, inputs: list[dict[s
         what, todo = "the line has no document id", "write one id on each line"
         raise UserError(what, f"{path}:{ids.index(None) + 1}", todo)
     if len(set(ids)) == 1:
-        what, todo = "all lines have the same document id", "write the id before the first blank, one for each document"
+        what, todo = "all lines have the same document id", "write the id before the first space, one for each document"
         raise UserError(what, path, todo)
     inputs.append(input_record(file, lines=len(ids), digests=findings.digests))
     return np.unique(np.array(ids), return_inverse=True)[1]

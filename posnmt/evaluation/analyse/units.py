@@ -21,7 +21,7 @@ KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
 BLANKS_ONLY = ("13a", "intl", "none")
 """Tokenisers that take all text without blanks between two punctuation marks for one word."""
 
-_COUNTED = {"none": "words between blanks", "char": "characters"}
+_COUNTED = {"none": "words between spaces", "char": "characters"}
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _odd_measures(
             f"BLEU with the tokeniser {tokenizer} means nothing in this text, {spaces}, and may rank systems the wrong "
             f"way round; choose --bleu-tokenizer {' or '.join(dict.fromkeys([target.bleu_tokenizer, 'char']))}."
         )
-    yield from (each.needs_blanks.format(f"in this text, {spaces}") for each in metrics if each.needs_blanks)
+    yield from (each.needs_spaces.format(f"in this text, {spaces}") for each in metrics if each.needs_spaces)
 
 
 def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, int, str]]:

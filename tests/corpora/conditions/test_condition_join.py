@@ -149,7 +149,7 @@ def test_separators_follow_the_script(tmp_path):
     write(tmp_path / "target", files["Japanese"])
     call = ["condition", "join", "--source", str(english), "--target", str(tmp_path / "target"), "--out"]
     done = CliRunner().invoke(main, [*call, str(tmp_path / "chosen")])
-    assert "the target has no blanks between words: its sentences are joined without one" in done.output
+    assert "the target has no spaces between words: its sentences are joined without one" in done.output
     done = CliRunner().invoke(main, [*call, str(tmp_path / "blank"), "--target-separator", " "])
     assert lines(tmp_path / "blank" / "joined.target") == ["猫が座った。 暖かいです。"]
     assert "no blanks" not in done.output

@@ -242,7 +242,7 @@ def test_cap_on_the_command_line_from_tsv_with_odd_lines(tmp_path):
     tsv.write_bytes(b"\xef\xbb\xbfa b\tc\td1\r\n\tx\na b c d\te\td2\n" + "a\u2028b\u0085\tc\n".encode())
     done = run("cap", "--tsv", tsv, "--max-length", 2, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "1 of 4 lines are blank, on one side at least; they are kept" in done.stderr
+    assert "1 of 4 lines are empty on one side at least; they are kept" in done.stderr
     assert "1 lines end in CRLF; the CR is removed" in done.stderr
     assert f"{tsv}: the byte order mark at its start is removed" in done.stderr
     assert "1 of 4 pairs have a side of more than 2 and are dropped" in done.stderr
@@ -291,7 +291,7 @@ def test_words_of_text_without_blanks_are_refused(tmp_path, command):
     call = [*command, "--source", source, "--target", target, "--out", tmp_path / "out"]
     refused = run(*call)
     assert refused.exit_code == 2
-    assert "the target is Japanese without blanks between words, which cannot be counted (--unit)" in refused.output
+    assert "the target is Japanese without spaces between words, which cannot be counted (--unit)" in refused.output
     assert "choose --unit characters, or subwords with --subword-model" in refused.output
     assert not (tmp_path / "out").exists()
     assert run(*call, "--unit", "characters").exit_code == 0

@@ -218,7 +218,7 @@ def test_an_unsegmented_text_to_reorder_is_said(tmp_path, corpus, capsys):
     assert lines(tmp_path / "out" / "x") == ["これは長い文です。"] * 5
     write(corpus["text"], ["これは長い文 です。ほんとうに"] * 5)
     command(tmp_path / "other", Reordering([f"x={corpus['text']}"], program="cat"))
-    assert "is Japanese without blanks between words: separate words" in capsys.readouterr().err
+    assert "is Japanese without spaces between words: separate words" in capsys.readouterr().err
 
 
 def test_carriage_returns_are_removed_and_said(tmp_path, corpus, capsys):

@@ -146,8 +146,8 @@ def test_shares_that_are_refused(tmp_path, source, shares):
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["これは長い文です。"] * 9 + ["二 語"], "the text is Japanese without blanks between words"),
-        (["วันนี้อากาศดีมาก เขาเรียนที่มหาวิทยาลัย"] * 3, "the text is Thai without blanks between words"),
+        (["これは長い文です。"] * 9 + ["二 語"], "the text is Japanese without spaces between words"),
+        (["วันนี้อากาศดีมาก เขาเรียนที่มหาวิทยาลัย"] * 3, "the text is Thai without spaces between words"),
         (["a/long/word"] * 9 + ["two words"], "nearly every line is a single word"),
     ],
 )
@@ -170,7 +170,7 @@ def test_the_command_line(tmp_path, source):
     assert done.stdout == f"{tmp_path / 'out'}\n"
     facts = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["statistics"]
     told = done.stderr.split("\n")
-    assert told[0] == "1 of 202 lines are blank, on one side at least; they are kept"
+    assert told[0] == "1 of 202 lines are empty on one side at least; they are kept"
     for line, (name, share) in zip(told[1:3], facts["shares"].items(), strict=True):
         assert line.startswith(f"{name}: {share['swapped_words']:,} of {facts['words']:,} words swapped (")
     refused = CliRunner().invoke(main, [*call[:-1], "--share", "2", "--out", str(tmp_path / "no")])

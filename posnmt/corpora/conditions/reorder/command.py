@@ -268,7 +268,7 @@ def _read_parallel(
     _warn_of_crlf(findings, files.values())
     for side, texts in (("source", [pair[0] for pair in pairs]), ("target", [pair[1] for pair in pairs])):
         if why := _unsegmented(texts, f"the {side}"):
-            raise UserError(why, files[side].path, "separate words by blanks first: docs/prepare.md has segmenters")
+            raise UserError(why, files[side].path, "separate words by spaces first: docs/prepare.md has segmenters")
     if len(pairs) < FEWEST:
         raise UserError(f"{len(pairs)} sentence pairs are too few; at least {FEWEST} are needed", source)
     if alignment is None:
@@ -278,7 +278,7 @@ def _read_parallel(
         links = read_alignment(alignment, pairs)
     blank = sum(not (source_tokens and target_tokens) for source_tokens, target_tokens in pairs)
     if blank:
-        display.say(f"{blank:,} pairs with a blank side are not used")
+        display.say(f"{blank:,} pairs with an empty side are not used")
     size = min(HELD_OUT, len(pairs) // 10)
     held_out = sorted(Random(f"held out {seed}").sample(range(len(pairs)), size))
     return Parallel([pair[0] for pair in pairs], links, blank, held_out)
@@ -291,7 +291,7 @@ def _read(path: Path) -> Sentences:
     findings.raise_all()
     _warn_of_crlf(findings, [file])
     if why := _unsegmented(sentences, str(path)):
-        warn(f"{why}: separate words by blanks first; only words between blanks are reordered")
+        warn(f"{why}: separate words by spaces first; only words between spaces are reordered")
     return sentences
 
 
@@ -308,7 +308,7 @@ def _unsegmented(sentences: Sentences, text: str) -> str | None:
     if unsegmented(lengths.count(1), len(lengths)):
         return f"nearly every line of {text} is a single token"
     language = language_without_blanks(map(" ".join, sentences))
-    return f"{text} is {language} without blanks between words" if language else None
+    return f"{text} is {language} without spaces between words" if language else None
 
 
 def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
