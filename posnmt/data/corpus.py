@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from posnmt.base.errors import UserError, existing_file, raise_all
-from posnmt.config.schema import Corpus
+from posnmt.config.corpora import Corpus
 from posnmt.config.yaml import expand
 from posnmt.data.unpack import limited_lines, unpacking
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError
-from posnmt.config.schema import Corpus, Data, Fields, ListedCorpus, format_of
+from posnmt.config.corpora import Corpus, Fields, ListedCorpus, format_of
+from posnmt.config.schema import Data
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import LINE_BITS, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.tables import Table, read_table

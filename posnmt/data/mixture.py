@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
-from posnmt.config.schema import ListedCorpus
+from posnmt.config.corpora import ListedCorpus
 
 
 class Mixture:

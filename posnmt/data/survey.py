@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.config.schema import Data, ListedCorpus
+from posnmt.config.corpora import ListedCorpus
+from posnmt.config.schema import Data
 from posnmt.config.writing import COUNTRIES, EXAMPLES, TWO_LETTERS, Writing, writing
 from posnmt.data.corpus import Findings
 from posnmt.data.listed import Part, files_of, read_part

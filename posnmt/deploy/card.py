@@ -8,7 +8,7 @@ from typing import Any
 from safetensors import safe_open
 
 from posnmt.base.version import __version__
-from posnmt.config.schema import Corpus, ListedCorpus
+from posnmt.config.corpora import Corpus, ListedCorpus
 from posnmt.deploy.folder import Manifest
 from posnmt.run.run import Run
 

@@ -67,7 +67,8 @@ def adopt(study_plan: Plan, out: Path, copy: Copy) -> Iterator[str]:
         folder = graph.folder(out, name)
         begun = bool(checkpoints_in(folder / "run" / "checkpoints"))
         if begun and (waiting := _waiting(study_plan, graph, out, name, study_plan.steps)):
-            yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy does not contain"
+            needs = f"{', '.join(waiting)} needs its weights, which the copy does not contain"
+            yield f"{name} goes on from its checkpoint: {needs}"
             continue
         shutil.rmtree(folder / "run", ignore_errors=True)  # of a training that was started here
         first, facts = next(iter(names.items()))

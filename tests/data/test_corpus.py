@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.base.errors import UserError
-from posnmt.config.schema import Corpus
+from posnmt.config.corpora import Corpus
 from posnmt.data.corpus import Findings, Pair, TextFile, corpus_files, decode_lines, read_lines, read_pairs
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.config.schema import ListedCorpus
+from posnmt.config.corpora import ListedCorpus
 from posnmt.data.batch import BatchPlan, Cursor
 from posnmt.data.mixture import Mixture, in_a_pass
 
