@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs pictures test coverage test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu \
+.PHONY: setup demo docs pictures test test-floor coverage test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu \
 	lint audit format clean
 
 setup: $(READY)
@@ -36,6 +36,20 @@ TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n aut
 FAST := -m "not slow" -rs --dist loadfile --no-loadscope-reorder --ignore tests/peers --ignore tests/browser
 test: $(READY)
 	$(TEST) $(FAST)
+
+# The same tests with the lowest PyTorch and NumPy that pyproject.toml admits, or with others: make test-floor TORCH=2.14.1
+# NUMPY=2.4.6. Where PyPI's build of PyTorch is one for GPUs, that takes five GB in build/. What depends on PyTorch's version
+# is chosen by pip, and all else is as ever.
+TORCH ?= 2.8.0
+NUMPY ?= 2.0.2
+FLOOR := build/torch-$(TORCH)
+CHOSEN := torch|numpy|triton|sympy|networkx|fsspec|setuptools
+test-floor:
+	$(PYTHON) -m venv $(FLOOR)
+	grep -vE '^($(CHOSEN))==' constraints.txt > $(FLOOR)/constraints.txt
+	$(FLOOR)/bin/python -m pip install --quiet --disable-pip-version-check -c $(FLOOR)/constraints.txt \
+		torch==$(TORCH) numpy==$(NUMPY) -e ".[dev]"
+	$(MAKE) test BIN=$(FLOOR)/bin READY=
 
 # How much of the package the same tests run, in percent of its lines, with the files that lack some. In half an hour or more.
 coverage: $(READY)

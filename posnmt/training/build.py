@@ -141,18 +141,25 @@ class Training:
         self.gradients.close()
 
 
+COMPILES = "2.13"
+"""The oldest PyTorch that is known to compile the layers; 2.8, the oldest for all else, does not."""
+
+
 def build(config: Config, store: Store, fabric: Fabric, display: Display | None = None) -> Training:
     """A training with a new model, on the device of this process. Without a display nothing is shown.
 
     Raises:
         UserError: `train.freeze` names no part of the model, or all of it; `train.compile` with a model without layers
-            that are compiled.
+            that are compiled, or with a PyTorch older than `COMPILES`.
     """
     train = config.train
     torch.manual_seed(train.seed)
     model = _new_model(config.model, store, fabric)
     freeze(model, train.freeze)
     loss = TrainingLoss(model, train.label_smoothing)
+    if train.compile and torch.__version__ < COMPILES:
+        what = f"torch.compile translates these layers from PyTorch {COMPILES} on, and this is {torch.__version__}"
+        raise UserError(what, "train.compile", "set it to false, or install a newer PyTorch")
     if train.compile and not model.compile_training():
         raise UserError(
             f"{config.model.architecture} has no layers that torch.compile translates",

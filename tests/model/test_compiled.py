@@ -10,8 +10,11 @@ import torch
 from torch._dynamo.utils import counters
 
 from posnmt.model.kernels import trial
+from posnmt.training.build import COMPILES
 from posnmt.training.loss import TrainingLoss
 from tests.support import tiny
+
+pytestmark = pytest.mark.skipif(torch.__version__ < COMPILES, reason=f"layers are compiled from PyTorch {COMPILES} on")
 
 SHAPES = [(5, 7, 9), (3, 6, 8), (6, 11, 5), (7, 9, 12), (2, 13, 14), (9, 5, 10)]
 """Rows, source tokens, target tokens: no two of a batch are equal, and none is the number of heads."""

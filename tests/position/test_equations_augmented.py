@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from posnmt.base.errors import UserError
+from posnmt.training.build import COMPILES
 from posnmt_position.absolute import sinusoids
 from posnmt_position.augmented import Cape, Randomised, Shape
 from posnmt_position.seam import Span, Stack
@@ -100,6 +101,7 @@ def test_a_seed_decides_what_is_drawn(system):
     assert not torch.equal(outputs[0], outputs[2])
 
 
+@pytest.mark.skipif(torch.__version__ < COMPILES, reason=f"layers are compiled from PyTorch {COMPILES} on")
 @pytest.mark.parametrize("kind", [Shape, Cape, Randomised])
 def test_compiled_training_draws_the_same(kind):
     """For every length with one graph, as `train.compile` has it."""

@@ -48,7 +48,7 @@ def test_a_training_that_is_made_again_for_its_weights_goes_on_after_a_stop(stud
 
     taken, made_again = begin()
     assert "is taken from" in taken
-    assert "needs its weights, which the copy has not" in made_again
+    assert "needs its weights, which the copy does not contain" in made_again
     run = Graph(study_plan.steps.values(), KINDS).folder(out, study_plan.runs[0].train) / "run"
     (run / "checkpoints" / "step-1000").mkdir(parents=True)
     (line,) = begin()

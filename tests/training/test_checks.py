@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
@@ -121,6 +122,13 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
 def test_a_model_without_compiled_layers_is_refused(path, tmp_path):
     fault = refused(load(path, ["model.system=sru", "train.compile=true"]), tmp_path / "run")
     assert "sru has no layers that torch.compile translates" in fault
+    assert "train.compile" in fault
+
+
+def test_an_older_pytorch_does_not_compile(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.8.0"))
+    fault = refused(load(path, ["train.compile=true"]), tmp_path / "run")
+    assert "translates these layers from PyTorch 2.13 on, and this is 2.8.0" in fault
     assert "train.compile" in fault
 
 

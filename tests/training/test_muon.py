@@ -41,6 +41,7 @@ def steps(model, optimizer, count=4):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
     """In bfloat16 both; PyTorch emulates it where the processor has none, and then so does this test."""
