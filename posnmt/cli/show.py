@@ -63,7 +63,7 @@ def show(
 
     Writes a page, and prints its path.
 
-    The page has whatever the models allow: attention of each head with words and by distance, the terms that positions
+    The page shows what the models allow: attention of each head with words and by distance, the terms that positions
     add to the logits, similarity of position vectors, penalties of reordering embeddings, the reach of a moved word in
     a recurrence, the tokens that CoPE counts, and norms of trained vectors. Positions that training did not have are
     marked. Several runs are drawn side by side, on the same lines.
