@@ -803,4 +803,9 @@ class Config(Section):
             raise ValueError(f"{what}: set either train.steps or train.epochs, not both")
         if self.subword.pieces == "extended" and self.subword.text is None:
             raise ValueError("subword.pieces: extended needs the subwords to extend: set subword.text or train.init")
+        if self.subword.sampling is not None and self.subword.byte_fallback and self.subword.text is None:
+            raise ValueError(
+                "subword.sampling draws no segmentations of subwords with bytes: set subword.byte_fallback: false, or "
+                "leave sampling out"
+            )
         return self

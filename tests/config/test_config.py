@@ -283,6 +283,14 @@ def test_tokenisers_of_the_sides(tmp_path, written_as, kept_as, sides):
     assert load(written(tmp_path, dump(config))).data.tokenisers == sides
 
 
+def test_segmentations_of_subwords_with_bytes_are_refused_before_they_are_learned(tmp_path):
+    both = ["subword.sampling.segmentations=2", "subword.byte_fallback=true"]
+    [fault] = faults(tmp_path, GOOD, *both)
+    assert "set subword.byte_fallback: false" in fault
+    taken = load(written(tmp_path, GOOD), [*both, "subword.text=runs/old/text"])  # whose own kind of subwords counts
+    assert taken.subword.byte_fallback
+
+
 def test_an_override_leaves_what_an_alias_shares(tmp_path):
     text = GOOD.replace("train: {", "train: &files {").replace("dev: {source: dev.en, target: dev.de}", "dev: *files")
     data = load(written(tmp_path, text), ["data.train.source=other.en"]).data
