@@ -37,7 +37,7 @@ from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Report, learn, text_folder, with_progress
 from posnmt.data.listed import Files, Part, all_files, files_of, part_of, read_parts
 from posnmt.data.pairing import pairs_of, read_lexicon, translations_of
-from posnmt.data.restored import settings_of, shown
+from posnmt.data.restored import LEARNED, settings_of, shown
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import CorpusCounts, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
@@ -179,6 +179,9 @@ def changed(store: Store) -> list[str]:
             examples = ", ".join(f"{shown(before)} becomes {shown(after)}" for before, after in pairs)
             text: SideText = getattr(store.text, side)
             settings = dict.fromkeys(name for pair in pairs for name in settings_of(text, *pair))
+            if {*LEARNED} & {*settings} and "text" in (taken := store.manifest["settings"]["subword"]):
+                others = [name for name in settings if name not in LEARNED]
+                settings = dict.fromkeys([LEARNED[0] if "pieces" in taken else "subword.pieces: extended", *others])
             sentences.append(
                 f"{means} some characters of the text: of {counts['compared']:,} {side} lines {counts['changed']:,}"
                 f" are others once they are encoded and decoded ({examples}); see {', '.join(settings)}"

@@ -25,6 +25,9 @@ SHOWN = 5
 UNKNOWN = "⁇"
 """The text that SentencePiece writes for an unknown subword."""
 
+LEARNED = ("subword.character_coverage", "subword.byte_fallback")
+"""The settings that decide which characters are known, where subwords are learned."""
+
 _BLANKS = re.compile(" +")
 _NAMED = {"": "nothing", " ": "a space"}
 
@@ -95,7 +98,7 @@ def settings_of(side: SideText, before: str, after: str) -> list[str]:
     """
     text = f"a{before}a"
     if UNKNOWN in after or (side.reads_forms and side.subwords.readable(text) != text):
-        return ["subword.character_coverage", "subword.byte_fallback"]
+        return [*LEARNED]
     normalised = side.subwords.normalised(text).replace(BLANK, " ")
     causes = ["subword.normalisation"] if before not in normalised else []
     if before not in side.words.join(side.words.split(text)):

@@ -234,6 +234,7 @@ class _Manifest(TypedDict):
     """What is read of the manifest."""
 
     key: str
+    settings: dict[str, dict[str, Any]]
     splits: dict[str, _Counts]
     corpora: NotRequired[list[CorpusCounts]]
     signs: _Signs

@@ -177,6 +177,18 @@ def test_the_sentence_names_the_settings_that_change_characters(
     assert named.split(", ") == settings
 
 
+def test_where_subwords_are_taken_over_the_sentence_names_what_adds_characters(folder: Path) -> None:
+    before = prepare(configure(folder, {"vocabulary": 90}))
+    usual = (folder / "train.de").read_text(encoding="utf-8").splitlines()
+    write(folder, "train.de", [*usual[:-5], *5 * ["漢"]])
+    taken = {"text": str(before.folder / "text")}
+    [kept] = changed(prepare(configure(folder, taken)))
+    assert kept.endswith("(漢 becomes unknown); see subword.pieces: extended")
+    assert changed(prepare(configure(folder, {**taken, "pieces": "extended"}))) == []
+    [rare] = changed(prepare(configure(folder, {**taken, "pieces": "extended", "character_coverage": 0.98})))
+    assert rare.endswith("(漢 becomes unknown); see subword.character_coverage")
+
+
 def test_the_settings_of_a_source_that_is_read_in_other_forms() -> None:
     text = pipeline(letters())
     assert settings_of(text.source, "ﬁ", "fi")[0] == "subword.character_coverage"
