@@ -148,7 +148,9 @@ def refuse_entities(stream: BinaryIO, file: Path) -> None:
         raise malformed(error, file) from None
 
 
-def malformed(error: Exception, file: Path, todo: str = "remove it, and fetch it again") -> UserError:
+def malformed(
+    error: Exception, file: Path, todo: str = "name a TMX file; if this one is damaged, fetch it again"
+) -> UserError:
     """The fault of a file that is no XML."""
     return UserError(f"not well-formed XML: {error}", file, todo)
 

@@ -270,6 +270,8 @@ def test_pairs_of_a_memory(tmp_path):
     assert line.startswith("error: both languages are en (--pair)")
     [line] = refused("data", "extract", memory, "--pair", "en-pt-BR", "--out", tmp_path / "other")
     assert line.endswith("got 'en-pt-BR' (--pair); a region has an underscore: en-pt_BR")
+    [line] = refused("data", "extract", tmp_path / "new.en", "--pair", "en-de", "--out", tmp_path / "other")
+    assert line.endswith("new.en); name a TMX file; if this one is damaged, fetch it again")
     assert not list(tmp_path.glob("other*"))
 
 
