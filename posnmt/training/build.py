@@ -157,15 +157,15 @@ def build(config: Config, store: Store, fabric: Fabric, display: Display | None 
     model = _new_model(config.model, store, fabric)
     freeze(model, train.freeze)
     loss = TrainingLoss(model, train.label_smoothing)
-    if train.compile and torch.__version__ < COMPILES:
-        what = f"torch.compile translates these layers from PyTorch {COMPILES} on, and this is {torch.__version__}"
-        raise UserError(what, "train.compile", "set it to false, or install a newer PyTorch")
     if train.compile and not model.compile_training():
         raise UserError(
             f"{config.model.architecture} has no layers that torch.compile translates",
             "train.compile",
             "set it to false",
         )
+    if train.compile and torch.__version__ < COMPILES:
+        what = f"torch.compile translates these layers from PyTorch {COMPILES} on, and this is {torch.__version__}"
+        raise UserError(what, "train.compile", "set it to false, or install a newer PyTorch")
     wrapped_loss = fabric.setup_module(loss)
     optimizer = make_optimizer(model, train)  # after `setup_module`, which may replace parameters by slices
     wrapped_optimizer: Any = fabric.setup_optimizers(optimizer)
