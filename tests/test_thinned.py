@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.support.thinned import SOME
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +23,7 @@ def collected(mark: str) -> Counter[str]:
     return Counter(name for name in names if name in SOME)
 
 
+@pytest.mark.slow
 def test_thinned_tests_run_some_cases_each_time_and_the_others_when_asked():
     fast, slow = collected("not slow"), collected("slow")
     assert set(fast) == set(SOME)
