@@ -38,8 +38,8 @@ test: $(READY)
 	$(TEST) $(FAST)
 
 # The same tests with the lowest PyTorch and NumPy that pyproject.toml admits, or with others: make test-floor TORCH=2.14.1
-# NUMPY=2.4.6. Where PyPI's build of PyTorch is one for GPUs, that takes five GB in build/. What depends on PyTorch's version
-# is chosen by pip, and all else is as ever.
+# NUMPY=2.4.6. Where PyPI's build of PyTorch is one for GPUs, that takes five GB in build/. pip chooses the packages that
+# depend on PyTorch's version; constraints.txt pins the others.
 TORCH ?= 2.8.0
 NUMPY ?= 2.0.2
 FLOOR := build/torch-$(TORCH)

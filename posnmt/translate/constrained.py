@@ -119,7 +119,7 @@ class _Sentence:
         self.open = []
         for written, beam in sorted(beams.items()):
             distinct: dict[tuple[object, ...], _Open] = {}
-            # of two with one state, that whose last subword ends no term may go on with every subword
+            # equal states differ only in whether a term ends here; if none does, any subword may follow
             for each in sorted(beam, key=lambda each: each.behind):
                 distinct.setdefault(each.state, each)
             best = sorted(distinct.values(), key=lambda each: -each.total)

@@ -33,8 +33,8 @@ SOME = {
 """Test -> n: every n-th of its cases is fast, beginning with the first."""
 
 
-def thin(items: Iterable[pytest.Item]) -> set[str]:
-    """Mark the cases that are left to `make test-slow`; return the names of the tests that were found."""
+def thin(items: Iterable[pytest.Item]) -> None:
+    """Mark the cases that are left to `make test-slow`."""
     seen: dict[str, int] = {}
     for item in items:
         name = item.nodeid.removeprefix("tests/").partition("[")[0]
@@ -42,4 +42,3 @@ def thin(items: Iterable[pytest.Item]) -> set[str]:
             if seen.setdefault(name, 0) % SOME[name]:
                 item.add_marker("slow")
             seen[name] += 1
-    return set(seen)
