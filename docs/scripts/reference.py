@@ -32,6 +32,8 @@ ANEW = DOCS / "results" / "verdicts_anew.md"
 PART = re.compile(r"((?:<!--|#) begin ([\w ]+?)(?: -->)?\n).*?((?:<!--|#) end \2)", re.DOTALL)
 Schema = dict[str, Any]
 
+_ABBREVIATED = r"(?<! [A-Z]\.)(?<!et al\.)(?<!eq\.)"
+"""After a full stop: it ends a sentence, and not an initial or an abbreviation."""
 VALUES = {"Corpus": "corpus", "ListedCorpus": "corpora", "Tokenisers": "one for each side"}
 """Sections that are a value of a setting, and what they are called there."""
 
@@ -455,7 +457,8 @@ def modules() -> str:
 def _summary(path: Path) -> str:
     """The first sentence of a module's docstring."""
     text_ = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return re.split(r"(?<=\.)\s|\n\n", text_, maxsplit=1)[0].replace("\n", " ").rstrip(":")
+    paragraph = " ".join(text_.split("\n\n")[0].split())
+    return re.split(rf"(?<=\.){_ABBREVIATED} ", paragraph, maxsplit=1)[0].rstrip(":")
 
 
 def _first_sentence(path: str) -> str:

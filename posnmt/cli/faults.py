@@ -1,4 +1,4 @@
-"""Mistakes on a command line as sentences: click's own name its types, such as "not a valid float range"."""
+"""Mistakes on a command line as sentences: click's own messages name its types, such as "not a valid float range"."""
 
 from __future__ import annotations
 

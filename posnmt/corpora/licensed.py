@@ -1,4 +1,4 @@
-"""Corpora of distributions that need a licence, read from the folder of who has one: ASPEC's tables, NIST's XML.
+"""Corpora of distributions that need a licence, read from a licensee's folder: ASPEC's tables, NIST's XML.
 
 The formats are those that other toolkits' preparation scripts read (see docs/corpora.md); nothing here was run on the
 true corpora.

@@ -30,6 +30,12 @@ def test_an_outdated_part_is_filled():
     assert reference.filled(read(page).replace("--beam", "--width")) == read(page)
 
 
+def test_a_summary_of_a_module_does_not_end_inside_a_citation():
+    cited = [line for line in reference.modules().splitlines() if "et al." in line]
+    assert len(cited) > 10
+    assert not [line for line in cited if line.endswith("et al.") or line.count("(") != line.count(")")]
+
+
 def test_what_is_markdown_is_escaped():
     assert reference.text("<tab> [x] `<tab>` a_b") == "&lt;tab> \\[x\\] `<tab>` a\\_b"
 
