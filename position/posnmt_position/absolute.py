@@ -41,8 +41,8 @@ class AbsoluteOptions(Options):
         None,
         ge=0,
         lt=1,
-        help="dropout on the word embeddings before positions are added, in addition to the model's dropout after it"
-        " (N19's published code has both); none: no dropout there",
+        help="dropout on the word embeddings before positions are added, in addition to the model's dropout afterwards"
+        " (N19's published code has both); none: no dropout before",
     )
 
 

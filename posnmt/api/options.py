@@ -38,8 +38,8 @@ class SearchOptions(TypedDict, total=False):
             a mapping with temperature, top_k, top_p, seed.
         mbr: number of candidates, from the beam or drawn at random, of which the one most similar to the others by chrF
             is taken; 0: take the most probable translation.
-        batch: most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU one for each
-            MiB of its memory, from 4,096 to 65,536.
+        batch: most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU as many as its
+            memory has MiB, from 4,096 to 65,536.
     """
 
     beam: int | None

@@ -27,7 +27,7 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--systems",
     metavar="NAME,NAME",
-    help="from `posnmt systems`; default: those of the recipe choose (posnmt study list)",
+    help="from `posnmt systems`; default: those of the recipe `choose` (posnmt study list)",
     heading="Systems",
 )
 @option("--seeds", type=click.IntRange(min=1), default=3, help="trainings of each system", heading="Systems")
@@ -42,7 +42,7 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--cap",
     type=click.IntRange(min=1),
-    help="longest training sentence on either side, in subwords; default: three quarters of single sentences have it",
+    help="longest training sentence on either side, in subwords; default: it keeps three quarters of single sentences",
     heading="Texts",
 )
 @option(
@@ -110,7 +110,7 @@ def compare(
     """Train systems on a corpus, and compare them by length.
 
     SOURCE and TARGET are the two sides of the corpus, line by line. Training has the pairs up to a cap of length. The
-    test has held-out sentences of one line, within the cap and beyond it. The plan comes first: it is printed, and
+    test has held-out lines of one sentence, within the cap and beyond it. The plan comes first: it is printed, and
     written as a recipe into the folder. The same command continues where it was stopped.
 
     \b

@@ -80,9 +80,9 @@ def list_corpora(word: str | None, as_json: bool) -> None:
 def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None, origin: Path | None, out: str | None) -> None:
     """Fetch corpora into the cache, and print their files.
 
-    Each corpus is a line: source TAB target [TAB document ids]. NAMES are from the catalogue, or like `sacrebleu:wmt20`
-    or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted download is resumed. Corpora in the cache are verified and
-    not fetched again. If one fails, the others are still fetched.
+    Prints a line for each corpus: source TAB target [TAB document ids]. NAMES are from the catalogue, or like
+    `sacrebleu:wmt20` or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted download is resumed. Corpora in the cache
+    are verified and not fetched again. If one fails, the others are still fetched.
 
     \b
     posnmt data fetch newstest2014-de-en --pair en-de --cache corpora

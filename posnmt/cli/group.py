@@ -63,7 +63,7 @@ allow_plugins = option(
     is_flag=True,
     expose_value=False,
     callback=_allow,
-    help="import the classes that a run's config names by module:Class (only for a run that you trust)",
+    help="import classes named by module:Class, such as those in a run's config (only if you trust them)",
     heading="Model",
     common=False,
 )

@@ -108,7 +108,7 @@ def demo(out: Path, updates: int, seed: int) -> None:
     help="size of the model",
 )
 @click.option(
-    "--parts", is_flag=True, help="list the position schemes and architectures that systems are made of instead"
+    "--parts", is_flag=True, help="instead, list the position schemes and architectures that systems are made of"
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
@@ -322,7 +322,7 @@ def export(
 ) -> None:
     """Write a run's model for another program, and check it there.
 
-    Both must compute the same. Prints the folder's path.
+    It must compute there what posnmt computes. Prints the folder's path.
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): fast translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install

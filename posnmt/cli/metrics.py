@@ -86,8 +86,8 @@ def install(name: str, model: str | None, origin: Path | None, python: str | Non
     """Make the environment of a neural metric.
 
     Its model is found or downloaded, and the signature of its scores is printed. NAME is comet, comet-qe,
-    metricx, or one of another package. What is complete is not made again. A broken
-    environment is.
+    metricx, or one of another package. An environment that is complete is kept; a broken
+    one is made again.
 
     \b
     Example: posnmt metrics install comet

@@ -35,7 +35,8 @@ from posnmt.translate.engines import ENGINES
 @option(
     "--glossaries",
     type=click.Path(path_type=Path, file_okay=False),
-    help="a folder for the glossaries that clients of DeepL's interface make; default: until the server ends",
+    help="a folder for the glossaries that clients of DeepL's interface make; default: none, glossaries last until the "
+    "server ends",
     heading="Access",
     common=False,
 )

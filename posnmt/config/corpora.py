@@ -107,14 +107,14 @@ class ListedCorpus(Corpus):
 
     file: str | None = Field(
         None,
-        description="instead: a file with both sides, by the ending of its name TSV, JSON Lines, Parquet or TMX: .tsv, "
-        ".jsonl, .parquet, .tmx; all but Parquet also with .gz or .xz",
+        description="instead: a file with both sides, whose name ends in .tsv, .jsonl (JSON Lines), .parquet or .tmx; "
+        "all but Parquet also with .gz or .xz",
     )
     fields: Fields | None = Field(
         None,
-        description="of file: {source: ..., target: ..., document: ...}: columns of TSV by number, keys of JSON or "
-        "columns of Parquet, also inside others (translation.en), language codes of TMX; default: as tsv; source and "
-        "target; data.source_language and data.target_language",
+        description="where file has its texts: {source: ..., target: ..., document: ...}. TSV: numbers of columns; "
+        "default as for tsv. JSON and Parquet: names of keys or columns, also inside others (translation.en); default "
+        "source and target. TMX: language codes; default data.source_language and data.target_language",
     )
     weight: float = Field(
         1.0,

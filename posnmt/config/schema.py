@@ -297,8 +297,8 @@ class Model(Section):
     heads: Annotated[Size, OfWeights()] = Field(8, description="attention heads")
     dropout: Annotated[Share, Chosen()] = Field(
         0.1,
-        description="on embeddings, once, after the position schemes, and on every sub-layer's output; some schemes "
-        "have dropout_before and dropout_after in its place",
+        description="on embeddings, once, after the position schemes (recurrent can replace it by its dropout_after), "
+        "and on every sub-layer's output",
     )
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after its activation")
@@ -448,7 +448,7 @@ class Train(Section):
     init: str | None = Field(
         None,
         description="the folder of a run whose trained weights this training starts from, relative to data.root; "
-        "settings of the text, and the model, that are left out are the run's",
+        "settings of the text and of the model that are left out are taken from this run",
     )
     freeze: list[str] = Field(
         [],
@@ -488,8 +488,8 @@ class Train(Section):
         None,
         ge=2,
         le=1000,
-        description="join each pair with the pairs before it in its document, so many in all at most, as further "
-        "training pairs: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
+        description="further training pairs, each of which joins a pair with pairs before it in its document, this "
+        "number in all at most: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
     )
     accumulate: int = Field(
         1,
@@ -546,7 +546,7 @@ class Train(Section):
     )
     best_by: Literal["bleu", "perplexity"] = Field(
         "bleu",
-        description="what the best checkpoint is chosen by; of equal BLEU, and with dev_bleu: false, by perplexity",
+        description="what the best checkpoint is chosen by; perplexity decides at equal BLEU, and with dev_bleu: false",
     )
     bleu_tokenizer: Annotated[Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"], Chosen()] = Field(
         "13a", description="sacreBLEU's tokeniser; ja-mecab needs the extra ja, none is for tokenised text"
@@ -739,8 +739,8 @@ class Decode(Section):
     )
     batch: Annotated[Positive | None, On(speed=True, heading="Speed")] = Field(
         None,
-        description="most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU one"
-        " for each MiB of its memory, from 4,096 to 65,536",
+        description="most padded source tokens x beam of a batch; affects speed only; null: 4,096, but on a GPU as"
+        " many as its memory has MiB, from 4,096 to 65,536",
     )
     precision: Annotated[
         Literal["auto", "fp32", "bf16"],

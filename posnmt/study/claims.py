@@ -61,15 +61,16 @@ class Figures(Section):
 class Expected(Section):
     """What is expected of a comparison before its study runs, so that its power can be calculated.
 
-    Two standard deviations are stated, on n sentences. Over samples of sentences, the difference of two systems' means
-    over many seeds has one of spread / sqrt(n). Over seeds, the figure of a training has one of
-    sqrt(deviation^2 + interaction^2 / n). The defaults are those of BLEU in our studies of captions and short sentences
-    (docs/verdicts.md).
+    Two standard deviations are stated, on n sentences. That of the difference of two systems' means over many seeds is
+    spread / sqrt(n) over samples of sentences. That of the figure of a training is
+    sqrt(deviation^2 + interaction^2 / n) over seeds. The defaults are those of BLEU in our studies of captions and
+    short sentences (docs/verdicts.md).
     """
 
     effect: float = Field(description="the expected `of` - `than`; with `relative: true` its fraction of `than`")
     sentences: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1, max_length=2)] = Field(
-        description="how many are compared: one number, or one for each side where these are measured on different ones"
+        description="number of sentences: one number, or one for each side if the sides are measured on different "
+        "sentences"
     )
     score: float = Field(30.0, gt=0, description="the expected figure of `than`, with `relative: true`")
     spread: float = Field(SPREAD, gt=0, description="standard deviation of systems over single sentences; see above")
@@ -80,7 +81,10 @@ class Expected(Section):
         DEVIATION, ge=0, description="standard deviation over seeds, on as many sentences as one likes"
     )
     documents: float | None = Field(
-        None, ge=2, description="documents of equal size that the sentences count as, G*; default: drawn one by one"
+        None,
+        ge=2,
+        description="G*: number of documents of equal size that the sentences are worth; default: sentences are drawn "
+        "one by one",
     )
 
 
@@ -94,7 +98,7 @@ class Comparison(Section):
     the recipe and a `class` of its subwords. The default of `within` is then 0.02.
     """
 
-    analysis: str = Field(description="an analysis of the recipe; of `loss` a likelihood")
+    analysis: str = Field(description="an analysis of the recipe, or for `loss` a likelihood")
     measure: ClaimedMeasure = Field("bleu", description="a metric of the analysis, or another measure")
     class_: TextClass | None = Field(None, alias="class", description="for `loss`: the zone or the design")
     of: Figures = Field(description="the figure that the claim is about")
@@ -163,7 +167,7 @@ class PublishedEffect(Section):
     than: float = Field(gt=0, description="BLEU of the system `than`")
     sentences: Annotated[int, Field(gt=0)] | None = Field(description="that both were measured on; null: not known")
     differs: str | dict[Scale, str] = Field(
-        {}, description="what of its measure, text or systems is not that of the test, at all scales or at some"
+        {}, description="how its measure, text or systems differ from those of the test, at all scales or at some"
     )
 
     def differs_at(self, scale: Scale) -> str | None:

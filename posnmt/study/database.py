@@ -27,15 +27,15 @@ RESULTS = {
     "system": ("TEXT", "as the recipe calls it"),
     "seed": ("INTEGER", "of the training"),
     "training_condition": ("TEXT", "how the training text was made, as the recipe calls it"),
-    "test_condition": ("TEXT", "the analysis; of decoding_speed the test, as the recipe calls them"),
+    "test_condition": ("TEXT", "the analysis, or for decoding_speed the test, as the recipe calls it"),
     "swapped": ("REAL", "share of the words of the source that were swapped: 0 to 1"),
     "unit": (
         "TEXT",
         "what the bin counts: the unit of source lengths, or `tenths` or `words` for places in a sentence",
     ),
     "bin": ("TEXT", "label of a bin of source lengths, or of a place in a sentence; `all`: the whole test"),
-    "first": ("INTEGER", "least source length of the bin; null: of all, or a place"),
-    "last": ("INTEGER", "greatest source length of the bin; null likewise, or the bin is open"),
+    "first": ("INTEGER", "least source length of the bin; null for the whole test and for places"),
+    "last": ("INTEGER", "greatest source length of the bin; null also if the bin has no upper limit"),
     "n": ("INTEGER", "sentences in the bin; for places the words there"),
     "measure": (
         "TEXT",

@@ -69,7 +69,9 @@ class Table(Section):
         "scores", description="what it shows; see above"
     )
     rows: list[str] = Field(
-        [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora; default: all"
+        [],
+        description="systems, as system or system/training; for `parts` trainings, and for `corpora` corpora; default: "
+        "all",
     )
     groups: dict[str, int] = Field({}, description="heading -> the number of the row, from 0, that it stands above")
     columns: list[Column] = Field([], description="columns of `scores`")
@@ -82,8 +84,8 @@ class Table(Section):
     test: TestName = Field("paired_bootstrap", description="the test in `significance`")
     published_columns: list[str] = Field(
         [],
-        description="headings of the published matrix, as ours are: `0-25 BLEU` (a bin, a measure), or a row of the "
-        "matrix; of `parts` and `corpora` default: ours",
+        description="headings of the published figures, written as ours are: `0-25 BLEU` (bin and measure), or a row "
+        "of the matrix; default for `parts` and `corpora`: ours",
     )
     published_n: dict[str, int] = Field({}, description="for `by-length`: bin of the paper -> sentences in it")
     published: list[list[Published]] = Field(

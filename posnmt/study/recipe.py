@@ -42,7 +42,7 @@ ARTIFICIAL = ("train", "dev", "test", "test-long")
 
 
 class Artificial(Section):
-    """The built-in language pair, by the options of `posnmt.corpora.artificial.pairs.command`."""
+    """The built-in language pair, by the options of `posnmt condition artificial`."""
 
     train: Positive | None = Field(None, description="number of training pairs")
     dev: Positive | None = Field(None, description="number of dev pairs")
@@ -67,15 +67,19 @@ class Text(Section):
 
     source: str | None = Field(None, description="source text under --data: plain, .gz or .xz")
     target: str | None = Field(None, description="its translation, line by line")
-    documents: str | None = Field(None, description="document ids: of each line the first field")
+    documents: str | None = Field(None, description="file of document ids: the first field of each line")
     public: dict[str, Any] | None = Field(None, description="instead: a corpus to be fetched, as in docs/corpora.md")
     lines: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
         None, description="only the pairs from one line to another, [first, last], counted from 1"
     )
     join: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="so many consecutive pairs of a document made one line, the rest of a document left out"
+        None,
+        description="number of consecutive pairs of a document that are joined to one line; what is left at the end of "
+        "a document is dropped",
     )
-    take: Positive | None = Field(None, description="only so many pairs, evenly spread over the text or its lines")
+    take: Positive | None = Field(
+        None, description="only this number of pairs, evenly spread over the text or over `lines`"
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Text:
@@ -108,7 +112,8 @@ class Setting(Section):
     )
     artificial: Artificial | None = Field(
         None,
-        description=f"the built-in language pair (options of `posnmt condition artificial`): {', '.join(ARTIFICIAL)}",
+        description="the built-in language pair (options of `posnmt condition artificial`), as the corpora "
+        f"{', '.join(ARTIFICIAL)}",
     )
     corpora: dict[Name, Text | list[Text]] = Field({}, description="name -> corpus; train and dev must be there")
     config: dict[str, Any] = Field({}, description="sections of a configuration, without corpora and systems")
@@ -211,9 +216,13 @@ class Test(Section):
 
     corpus: str | dict[Scale, str] = Field(description="a corpus of the scale")
     join: Annotated[int, Field(ge=2)] | None = Field(None, description="consecutive sentences made one")
-    rest: Rest | dict[Scale, Rest] = Field("keep", description="join: what is left at a document's end")
+    rest: Rest | dict[Scale, Rest] = Field(
+        "keep",
+        description="with `join`: whether the sentences left over at a document's end are kept as a shorter line, or "
+        "dropped",
+    )
     documents: bool | dict[Scale, bool] = Field(
-        True, description="join: sentences of one document alone, where documents are known"
+        True, description="with `join`: whether only sentences of one document are joined, where documents are known"
     )
     swap: list[Share] = Field([], description="translated once more for each share of swapped source words")
 
@@ -297,8 +306,8 @@ class Likelihood(Compared):
     systems: list[str] | None = Field(None, description="systems to score; default: all of `runs` with these trainings")
     baseline: str | None = Field(
         None,
-        description="the others are compared with it: system, or system/training (the first of these trainings is "
-        "left out); default: the first",
+        description="what the others are compared with: system (after the first of these trainings) or "
+        "system/training; default: the first system",
     )
     swap: bool = Field(False, description="also after a short and after a long sentence of the document (D2)")
     shift: Positive | None = Field(
@@ -352,7 +361,9 @@ class Recipe(Section):
     title: str = Field(description="the title of the report")
     paper: str | None = Field(None, description="what it reproduces, as a citation")
     notes: list[Words] = Field(
-        [], description="sentences that the report says of the study: readings, substitutions; by scale: at those alone"
+        [],
+        description="sentences about the study for its report, such as readings and substitutions; by scale: only for "
+        "the scales that are named",
     )
     pair: Pair = Field(description="the languages")
     scales: dict[Scale, Setting] = Field(description="texts, seeds and configuration at each scale; one is enough")

@@ -13,7 +13,7 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class Requested(Section):
-    """Resources of a kind of step; missing values are taken from `all`, then from `DEFAULTS`."""
+    """Resources of a kind of step; missing values are taken from `all`, then from defaults for small corpora."""
 
     gpus: Annotated[int, Field(ge=0)] | None = Field(None, description="GPUs, on each node")
     cores: Positive | None = Field(None, description="processor cores, on each node")

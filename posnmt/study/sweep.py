@@ -64,7 +64,7 @@ class Sweep(Section):
         [], description="systems to vary; default: those of `runs` with the position schemes of the grid"
     )
     trainings: list[str] = Field([], description="training texts; default: the first of the recipe")
-    analyses: list[str] = Field([], description="where the points are measured, on the tests of these; default: all")
+    analyses: list[str] = Field([], description="analyses on whose tests the points are measured; default: all")
     grid: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], Dimension] = Field(
         min_length=1, description="name -> setting and values; the first is the axis of figures"
     )
