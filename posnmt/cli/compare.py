@@ -42,7 +42,8 @@ PLACES = (("chrF", "on trained lengths"), ("chrF", "on longer ones"), ("nats a s
 @option(
     "--cap",
     type=click.IntRange(min=1),
-    help="longest training sentence on either side, in subwords; default: it keeps three quarters of single sentences",
+    help="longest training sentence on either side, in subwords; default: a cap that keeps three quarters of single "
+    "sentences",
     heading="Texts",
 )
 @option(

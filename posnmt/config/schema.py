@@ -488,8 +488,8 @@ class Train(Section):
         None,
         ge=2,
         le=1000,
-        description="further training pairs, each of which joins a pair with pairs before it in its document, this "
-        "number in all at most: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
+        description="further training pairs, each of which joins a pair with pairs before it in its document, at "
+        "most this number in all: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
     )
     accumulate: int = Field(
         1,

@@ -61,10 +61,9 @@ class Figures(Section):
 class Expected(Section):
     """What is expected of a comparison before its study runs, so that its power can be calculated.
 
-    Two standard deviations are stated, on n sentences. That of the difference of two systems' means over many seeds is
-    spread / sqrt(n) over samples of sentences. That of the figure of a training is
-    sqrt(deviation^2 + interaction^2 / n) over seeds. The defaults are those of BLEU in our studies of captions and
-    short sentences (docs/verdicts.md).
+    Two standard deviations are stated, on n sentences: spread / sqrt(n) over samples of sentences, for the difference
+    of two systems' means over many seeds; and sqrt(deviation^2 + interaction^2 / n) over seeds, for the figure of a
+    training. The defaults are those of BLEU in our studies of captions and short sentences (docs/verdicts.md).
     """
 
     effect: float = Field(description="the expected `of` - `than`; with `relative: true` its fraction of `than`")

@@ -35,7 +35,7 @@ RESULTS = {
     ),
     "bin": ("TEXT", "label of a bin of source lengths, or of a place in a sentence; `all`: the whole test"),
     "first": ("INTEGER", "least source length of the bin; null for the whole test and for places"),
-    "last": ("INTEGER", "greatest source length of the bin; null also if the bin has no upper limit"),
+    "last": ("INTEGER", "greatest source length of the bin; null as for `first`, or if the bin has no upper limit"),
     "n": ("INTEGER", "sentences in the bin; for places the words there"),
     "measure": (
         "TEXT",

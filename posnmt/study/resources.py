@@ -32,7 +32,9 @@ class ByKind(Section):
     )
     prepare: Requested = Field(Requested(), description="subwords and encoding")
     train: Requested = Field(Requested(), description="training")
-    translate: Requested = Field(Requested(), description="also where speeds are measured and references are scored")
+    translate: Requested = Field(
+        Requested(), description="translation, measurement of speeds and scoring of references"
+    )
     analyse: Requested = Field(Requested(), description="analyses")
 
     @model_validator(mode="after")
