@@ -107,7 +107,8 @@ def _lines(verdicts: Sequence[Verdict], before: Sequence[Published], rules: Rule
     primary = [verdict for verdict in verdicts if verdict.claim.primary]
     kept = sum(verdict.after_holm for verdict in primary)
     later = sum(verdict.after_holm and not verdict.claim.registered for verdict in primary)
-    yield f"{counts(verdicts)}. Of {len(primary)} primary claims {kept} hold after Holm. Later ones of these: {later}."
+    changed = f"{later} of these {'was' if later == 1 else 'were'} added or changed later"
+    yield f"{counts(verdicts)}. Of {len(primary)} primary claims {kept} hold after Holm; {changed}."
     yield ""
     yield f"| {' | '.join(HEAD)} |"
     yield "|---" * len(HEAD) + "|"

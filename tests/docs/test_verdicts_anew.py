@@ -21,7 +21,9 @@ RESULTS = ROOT / "docs" / "results"
 COPIES = sorted(path.parent for path in RESULTS.glob(f"*/{MARK}") if not (path.parent / REGISTERED).exists())
 """The studies from before registration, whose verdicts were decided by another rule at first."""
 PAPERS = ("rosendahl2019", "neishi2019", "chen2019a", "chen2019b")
-COUNTED = re.compile(r"Of (\d+) primary claims (\d+) hold after Holm. Later ones of these: (\d+)\.")
+COUNTED = re.compile(
+    r"Of (\d+) primary claims (\d+) hold after Holm; (\d+) of these (?:was|were) added or changed later\."
+)
 CLAIM = re.compile(r"\b\d+[a-z]?\b|Figure 3, \w+ \w+")
 SAID = re.compile(r"(.*?) (supported after Holm|supported|contradicted|undecided)")
 IN_README = re.compile(r"[Oo]f\s+(\d+)\s+primary\s+statements\s+(\d+)\s+hold")
