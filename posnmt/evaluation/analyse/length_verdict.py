@@ -245,14 +245,14 @@ def _every(finding: Finding, measure: Measure, unit: str) -> str:
     least, most = sorted((each.difference for each in bins), key=abs)[:: len(bins) - 1]
     text = (
         f"{_of_pair(finding, 'is ahead of')} at every length: by {_size(least, measure)} to {_size(most, measure)}"
-        f" {measure.title} in {len(bins)} bins up to {bins[-1].part.first:,} and more {unit}"
+        f" {measure.title} in {len(bins)} bins, the last of {bins[-1].part.first:,} {unit} and more"
     )
     if not finding.at:
         return f"{text}; {NO_CHANGE} is not shown."
     shorter, longer, change = finding.at
-    more = "more" if change.sign > 0 else "less"
-    sides = f"{_size(longer.difference, measure)} against {_size(shorter.difference, measure)}"
-    return f"{text}, and by {more} from {shorter.part.cut:,} ({sides})."
+    larger = "larger" if change.sign > 0 else "smaller"
+    sides = f"{_size(longer.difference, measure)} {measure.title}, against {_size(shorter.difference, measure)} below"
+    return f"{text}; the lead is {larger} from {shorter.part.cut:,} {unit} on ({sides})."
 
 
 def _of_pair(finding: Finding, says: str) -> str:

@@ -74,10 +74,10 @@ def test_a_lead_that_grows_is_said_to_grow():
     result = verdict_of([step(30, 4, 12), equal])
     [pair] = result["pairs"]
     assert (pair["kind"], pair["ahead"]) == ("every length", "a")
-    assert f"by more from {pair['cut']} (" in result["sentence"]
+    assert f"the lead is larger from {pair['cut']} words on (" in result["sentence"]
     assert 28 <= pair["cut"] <= 32
     falling = verdict_of([step(30, 12, 4), equal])
-    assert f"by less from {falling['pairs'][0]['cut']} (" in falling["sentence"]
+    assert f"the lead is smaller from {falling['pairs'][0]['cut']} words on (" in falling["sentence"]
 
 
 @pytest.mark.parametrize(
