@@ -70,7 +70,7 @@ class WeightsAndBiases:
         import wandb
 
         settings = wandb.Settings(silent=True, console="off")
-        if wandb.setup().settings.mode == "online" and wandb.api.api_key is None:
+        if wandb.setup(settings).settings.mode == "online" and not wandb.login(prompt=False, verify=False):
             raise RuntimeError("there is no API key; run `wandb login`, or set WANDB_MODE=offline")
         started = read_json(folder / STARTED) or {}
         number = started.get("wandb")
