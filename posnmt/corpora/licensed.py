@@ -124,7 +124,7 @@ def _sets(origin: Path, corpus: MtEval) -> tuple[list[_Set], list[_Set]]:
     sources, references = [], []
     for file in sorted(path for path in origin.rglob(corpus.mteval) if path.is_file()):
         with file.open("rb") as stream:
-            refuse_entities(stream, file)
+            refuse_entities(stream, file, WHOLE)
         try:
             root = ElementTree.parse(file).getroot()  # noqa: S314  entities are refused
         except (ElementTree.ParseError, LookupError, ValueError) as error:

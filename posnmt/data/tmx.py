@@ -119,10 +119,19 @@ def _listed(codes: Counter[str]) -> str:
     return ", ".join(f"{code} ({number:,})" for code, number in codes.most_common())
 
 
-def refuse_entities(stream: BinaryIO, file: Path) -> None:
+FETCH = "name a TMX file; if this one is damaged, fetch it again"
+"""What to do about a memory that is no XML."""
+
+
+def refuse_entities(stream: BinaryIO, file: Path, todo: str = FETCH) -> None:
     """Refuse files that declare entities. These can name other files or grow without end, and TMX needs none.
 
     Declarations come before the first element, so reading stops there.
+
+    Args:
+        stream: the content of the file.
+        file: for the message.
+        todo: what to do about a file that is no XML.
     """
     parser = expat.ParserCreate()
     in_element = False
@@ -145,12 +154,10 @@ def refuse_entities(stream: BinaryIO, file: Path) -> None:
                 raise UserError(f"no element begins in {MOST_BYTES:,} bytes", file, "name an XML file")
             parser.Parse(chunk)
     except (expat.ExpatError, LookupError, ValueError) as error:  # also raised for unknown encodings
-        raise malformed(error, file) from None
+        raise malformed(error, file, todo) from None
 
 
-def malformed(
-    error: Exception, file: Path, todo: str = "name a TMX file; if this one is damaged, fetch it again"
-) -> UserError:
+def malformed(error: Exception, file: Path, todo: str = FETCH) -> UserError:
     """The fault of a file that is no XML."""
     return UserError(f"not well-formed XML: {error}", file, todo)
 

@@ -29,6 +29,9 @@ OPENING = frozenset(["bpt", "bx", "sc", "sm"])
 CLOSING = frozenset(["ept", "ex", "ec", "em"])
 """Elements of TMX and XLIFF that stand for one tag of a pair. `it` can be either, by its attribute `pos`."""
 
+SAVE = "save the document again"
+"""What to do about a document that is no XML."""
+
 
 class Tree:
     """A parsed document.
@@ -39,13 +42,13 @@ class Tree:
     """
 
     def __init__(self, data: bytes, path: Path, root: str) -> None:
-        refuse_entities(io.BytesIO(data), path)
+        refuse_entities(io.BytesIO(data), path, SAVE)
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False)
         try:
             self.tree = etree.parse(io.BytesIO(data), parser)
         except etree.XMLSyntaxError as error:
             what = f"not well-formed XML: {error.msg}"
-            raise UserError(what, f"{path}:{error.lineno}", "save the document again") from None
+            raise UserError(what, f"{path}:{error.lineno}", SAVE) from None
         self.root = self.tree.getroot()
         self._end = "\n" * data.endswith(b"\n")
         if name(self.root) != root:
