@@ -270,9 +270,10 @@ def clear(output: Path) -> None:
     if not (folder.is_dir() and _is_ours(folder)):
         return
     with suppress(UserError, OSError), _held(folder):
-        if not (folder / OUTPUT).exists():
+        # a file system that moves a file in two steps can lose power between them, and then it has both names
+        if not (folder / OUTPUT).exists() or (folder / OUTPUT).samefile(output):
             for path in folder.iterdir():
-                if path.name == RECORD or is_draft(path.name):
+                if path.name in (RECORD, OUTPUT) or is_draft(path.name):
                     path.unlink()
 
 
@@ -280,7 +281,8 @@ def _begin(folder: Path, settings: dict[str, Any], resume: bool) -> PartialOutpu
     """The output in a folder, at its beginning or after what is kept."""
     record = _read(folder) if resume else None
     if record is None:
-        (folder / RECORD).unlink(missing_ok=True)
+        for name in (RECORD, OUTPUT):  # the output may be an earlier one, which `--force` replaces in the end: `clear`
+            (folder / name).unlink(missing_ok=True)
         return PartialOutput(folder, Record(settings=settings))
     differing = [key for key in sorted({*settings, *record.settings}) if settings.get(key) != record.settings.get(key)]
     if differing:

@@ -18,7 +18,7 @@ import torch
 from posnmt.data import lines as portions
 from posnmt.translate.command import translate_file
 from posnmt.translate.device import has_bf16
-from posnmt.translate.output import Output, Record
+from posnmt.translate.output import Output, Record, opened
 from posnmt.translate.source import Files
 from posnmt.translate.translator import Translator
 from tests.support import corpus
@@ -198,6 +198,26 @@ def test_a_process_that_is_killed_when_its_output_is_in_its_place(trained, tmp_p
         else:
             assert "is not overwritten" in refused(*words)[0]
         assert os.listdir(tmp_path) == ["out"]
+        assert (tmp_path / "out").read_bytes() == whole
+
+
+def test_an_output_that_has_both_names_after_a_loss_of_power(trained, tmp_path):
+    """A repeat is refused and removes the other name; with `--force`, the output stays until another is complete."""
+    words = ["translate", trained / "run", "--input", trained / "text", "--output", tmp_path / "out", "--beam", 1]
+    run(*words)
+    whole = (tmp_path / "out").read_bytes()
+
+    def lose_power():
+        left = tmp_path / "out.partial"
+        left.mkdir()
+        os.link(tmp_path / "out", left / "output")
+        (left / "record.json").write_text(Record(lines=60).model_dump_json())
+
+    lose_power()
+    assert "is not overwritten" in refused(*words)[0]
+    assert os.listdir(tmp_path) == ["out"]
+    lose_power()
+    with opened(tmp_path / "out", dict):
         assert (tmp_path / "out").read_bytes() == whole
 
 
