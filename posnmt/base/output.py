@@ -152,12 +152,20 @@ def _commit(draft: Path, folder: Path, removed: list[str], new: bool) -> None:
     _sync_below(draft)
     with _locked(folder):
         _settle(folder, undo=new)  # another process may have been killed meanwhile
-        for path in (folder / name for name in files):
-            if new:
-                _refuse(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+        for path in (folder / name for name in files if new):
+            _refuse(path)
+        places = sorted({(folder / name).parent for name in files})
+        made = [place for place in places if not place.exists()]
         ready = draft.with_name(draft.name.removesuffix(PARTIAL) + COMMIT)
-        os.replace(draft, ready)
+        try:
+            for place in places:
+                place.mkdir(parents=True, exist_ok=True)
+            os.replace(draft, ready)
+        except BaseException:
+            for place in reversed(made):
+                with suppress(OSError):
+                    place.rmdir()
+            raise
         sync(folder)
         _settle(folder)
 

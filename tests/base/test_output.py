@@ -186,6 +186,19 @@ def test_an_error_leaves_the_old(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_an_error_leaves_no_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+
+    def write() -> None:
+        with changing(tmp_path) as changes:
+            for name in ("figures/a", "taken/b"):
+                changes.path(name).touch()
+
+    with pytest.raises(FileExistsError):
+        write()
+    assert os.listdir(tmp_path) == ["taken"]
+
+
 def test_a_draft_that_is_being_written_is_not_swept(tmp_path: Path) -> None:
     with replacing(tmp_path / "file") as draft:
         draft.write_text("first")
