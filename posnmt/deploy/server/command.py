@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import socket
 import sys
@@ -24,6 +25,9 @@ from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Model, Models, choices, load
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
+
+KERNELS = 128
+"""Kernels for shapes of batches, of half a MiB each, that oneDNN and PyTorch keep; they would keep 1,024 each."""
 
 
 class Server(uvicorn.Server):
@@ -85,6 +89,7 @@ def serve(
         UserError: the address cannot be used, the file has no keys, or `models.choices`, `models.load` or
             `glossaries.kept_in` raise it.
     """
+    _limit_kernels()
     chosen, known, metrics = choices(folders, languages), Keys.read(keys), Metrics()
     with kept_in(glossaries) as kept, listening(host, port) as listener:
         models = [load(choice, engine, checkpoint, search, settings, metrics) for choice in chosen]
@@ -172,3 +177,9 @@ def _allow_connections() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _limit_kernels() -> None:
+    """Limit the kernels that are kept, unless the user does; both libraries read this at their first product."""
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(KERNELS))
