@@ -44,7 +44,9 @@ def summary(record: Record, decode: Decode, engine: Engine, findings: Findings, 
     if empty := findings.count(file, "empty"):
         notes.append(f"{empty:,} empty lines are left empty")
     if passed := record.remarks.get("passed"):
-        notes.append(f"{passed.count:,} lines without words are passed on as they are (lines {passed})")
+        notes.append(
+            f"{passed.count:,} lines without words that the model can read are passed on as they are (lines {passed})"
+        )
     if decode.split == "as-trained" and (apart := record.remarks.get("in_sentences")):
         what = f"{apart.count:,} of {record.lines:,} lines {why_in_parts(engine.several)}"
         notes.append(f"{what}; see --split (lines {apart})")

@@ -187,6 +187,12 @@ def test_an_empty_line_stays_empty_and_one_of_invisible_marks_passes_on():
     assert "1 lines without words" in err
 
 
+def test_a_line_whose_words_are_all_unknown_passes_on_and_the_note_does_not_say_that_it_has_no_words():
+    out, err = run("translate", LEARNED, stdin="Привет мир\n")
+    assert out == "Привет мир\n"
+    assert "note: 1 lines without words that the model can read are passed on as they are (lines 1)" in err
+
+
 def test_the_server_answers_with_the_same():
     lines = ["uns ☃ {name} zabi", "12/05/2024", WORDS]
     with serving(LEARNED) as server:
