@@ -225,11 +225,7 @@ def run(kept: Kept, out: Path, say: Say) -> runner.Summary:
     """
     if was_changed(kept, out):
         say(f"{out / RECIPE} was changed after the plan, and is followed as it stands")
-    try:
-        return study.run(load(str(out / RECIPE)), SCALE, out / TEXT, out, say=say)
-    except KeyboardInterrupt:
-        say("stopped; to go on, run the same command again")
-        raise
+    return study.run(load(str(out / RECIPE)), SCALE, out / TEXT, out, say=say)
 
 
 def outcome(out: Path) -> Iterator[str]:

@@ -293,7 +293,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     asked = study_plan.recipe.likelihoods_at(study_plan.scale)
     scored, unscored = _by_name("likelihood", asked, unaltered, because)
     if not ready:
-        todo = f"restore {', '.join(altered_steps)}, which was altered" if altered_steps else "run it first"
+        again = "run it first, without --only"
+        todo = f"restore {', '.join(altered_steps)}, which was altered" if altered_steps else again
         raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}

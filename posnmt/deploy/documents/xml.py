@@ -47,7 +47,7 @@ class Tree:
         try:
             self.tree = etree.parse(io.BytesIO(data), parser)
         except etree.XMLSyntaxError as error:
-            what = f"not well-formed XML: {error.msg}"
+            what = "not well-formed XML: " + str(error.msg).partition(", line ")[0]  # the place is given below
             raise UserError(what, f"{path}:{error.lineno}", SAVE) from None
         self.root = self.tree.getroot()
         self._end = "\n" * data.endswith(b"\n")

@@ -194,6 +194,7 @@ class _Runner:
             self._board.show(self._look)
             time.sleep(PAUSE)
         if self._stop.heard:
+            self._board.say("stopped; to go on, run the same command again")
             raise KeyboardInterrupt
         return Summary(self._states, self._finished)
 

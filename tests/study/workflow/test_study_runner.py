@@ -225,6 +225,7 @@ def test_told_to_stop_the_steps_save_and_the_runner_waits(study, number):
     log = first.communicate(timeout=300)[0].decode()
     assert first.returncode == 130, log
     assert "stopping: long, deaf save their state" in log
+    assert "stopped; to go on, run the same command again" in log
     assert study.states() == {"long": "waiting", "deaf": "waiting", "after": "waiting"}
     assert study.written().count("piece long") == 1
 
