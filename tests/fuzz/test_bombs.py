@@ -20,7 +20,7 @@ only what the text fills is, and chunks are joined as they arrive.
 def read(name, place):
     """The peak memory and the fault of a child process that reads a file."""
     command = [sys.executable, "-m", "tests.fuzz.bombs", name, str(place)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
