@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import _thread
 import signal
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event
+from threading import Event, main_thread
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -23,17 +25,37 @@ ENDS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 def as_interruption() -> Iterator[None]:
     """In the block, a signal of `ENDS` raises KeyboardInterrupt, as Ctrl-C does, so that temporary files are removed.
 
-    A signal that is ignored, as SIGHUP by `nohup`, stays so.
+    A signal that is ignored, as SIGHUP by `nohup`, stays so. If it comes in a callback of Python's memory management,
+    which drops all exceptions, it is raised again after that.
     """
+    hook, inside = sys.unraisablehook, False
+
+    def drop(dropped: sys.UnraisableHookArgs) -> None:
+        nonlocal inside
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            hook(dropped)
+            return
+        inside = True
+        _thread.start_new_thread(raise_again, ())
+        inside = False  # as the last step: no signal is handled between it and the return
+
+    def raise_again() -> None:
+        while inside:
+            time.sleep(0.001)
+        number = next(each for each in (signal.SIGINT, *ENDS) if callable(signal.getsignal(each)))
+        signal.pthread_kill(main_thread().ident or 0, number)  # which ends a wait, too
+
     before = {number: signal.getsignal(number) for number in ENDS}
     try:
         for number in (each for each, handler in before.items() if handler == signal.SIG_DFL):
             signal.signal(number, signal.default_int_handler)
     except ValueError:  # only the main thread can set handlers
         before = {}
+    sys.unraisablehook = drop
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

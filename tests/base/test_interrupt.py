@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -99,3 +100,24 @@ def test_the_wait_for_a_library_gives_its_result_or_its_exception() -> None:
     assert waited_for("waiting", lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         waited_for("waiting", lambda: 1 // 0)
+
+
+def test_an_interruption_in_a_callback_of_memory_management_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
+    """Python drops what such a callback raises, and prints it."""
+
+    class Dying:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def work() -> None:
+        with as_interruption():
+            Dying()
+            time.sleep(200)
+
+    hook = sys.unraisablehook
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - began < 100, "the wait has ended"
+    assert sys.unraisablehook == hook
+    assert capfd.readouterr().err == ""
