@@ -31,9 +31,8 @@ ANEW = DOCS / "results" / "verdicts_anew.md"
 """The page whose tables `benchmarks/verdicts_anew.py` writes, from texts that are not in the repository."""
 PART = re.compile(r"((?:<!--|#) begin ([\w ]+?)(?: -->)?\n).*?((?:<!--|#) end \2)", re.DOTALL)
 Schema = dict[str, Any]
-
-_ABBREVIATED = r"(?<! [A-Z]\.)(?<!et al\.)(?<!eq\.)"
-"""After a full stop: it ends a sentence, and not an initial or an abbreviation."""
+SENTENCE_END = re.compile(r"(?<=\.)(?<! [A-Z]\.)(?<!et al\.)(?<!eq\.) ")
+"""The space after a sentence. A full stop after an initial or an abbreviation ends none."""
 VALUES = {"Corpus": "corpus", "ListedCorpus": "corpora", "Tokenisers": "one for each side"}
 """Sections that are a value of a setting, and what they are called there."""
 
@@ -458,7 +457,7 @@ def _summary(path: Path) -> str:
     """The first sentence of a module's docstring."""
     text_ = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     paragraph = " ".join(text_.split("\n\n")[0].split())
-    return re.split(rf"(?<=\.){_ABBREVIATED} ", paragraph, maxsplit=1)[0].rstrip(":")
+    return SENTENCE_END.split(paragraph, maxsplit=1)[0].rstrip(":")
 
 
 def _first_sentence(path: str) -> str:

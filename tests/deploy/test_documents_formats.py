@@ -427,6 +427,7 @@ def test_xliff_2():
     [
         ("tmx", '<!DOCTYPE tmx [<!ENTITY a "b">]><tmx>&a;</tmx>', "declares an entity, a"),
         ("xliff", "<xliff>\n<file></xliff>", "not well-formed XML: .*page:2|not well-formed"),
+        ("tmx", "", r"not well-formed XML: Document is empty \(page:1\); save the document again"),
         ("xliff", "lo dumo", r"not well-formed XML: .*\(page\); save the document again"),
         ("xliff", "<tmx/>", "the first element is tmx, but xliff was expected"),
         ("srt", b"1\n\xff\n", r"not valid utf-8: byte 0xFF \(page:2\)"),
