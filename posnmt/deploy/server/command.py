@@ -180,6 +180,9 @@ def _allow_connections() -> None:
 
 
 def _limit_kernels() -> None:
-    """Limit the kernels that are kept, unless the user does; both libraries read this at their first product."""
+    """Limit the kernels that are kept, unless the user does; both libraries read this at their first product.
+
+    A training keeps the libraries' own limits: what fewer kernels do to its speed has not been measured.
+    """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, str(KERNELS))
