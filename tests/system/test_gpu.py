@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -62,34 +63,29 @@ def test_every_stage_runs_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_in_slices(tmp_path: Path) -> None:
-    """Stopped by the clock on one machine, and finished on another from its pack, with what was done there."""
-    recipe = written(tmp_path)
+def test_a_study_that_is_packed_trains_elsewhere_and_its_copy_is_analysed_here(tmp_path: Path) -> None:
+    """Stopped by the clock there, it goes on. Its texts are not needed there, nor its weights here."""
+    recipe, here, there = written(tmp_path, claims=[]), tmp_path / "here", tmp_path / "there"
+    words = ["study", "run", str(recipe), "--scale", "smoke", "--out"]
+    texts = [word for pattern in ("prepare/*", "test/*") for word in ("--only", pattern)]
+    packed, out, script = tmp_path / "packed.tar.xz", tmp_path / "out", str(ROOT / "benchmarks" / "gpu_study.py")
 
-    def a_slice(name: str, *options: str, only: tuple[str, ...] = ()) -> int:
-        words = ["--study", tmp_path / name, "--pack", tmp_path / f"{name}-pack", "--part", "0.05", *options]
-        chosen = [word for pattern in only for word in ("--only", pattern)]
-        command = [
-            sys.executable,
-            ROOT / "benchmarks" / "gpu_study.py",
-            *words,
-            "--",
-            recipe,
-            "--scale",
-            "smoke",
-            *chosen,
-        ]
-        return subprocess.run(command, env=ALONE).returncode
+    def run(*words: object) -> str:
+        command = [sys.executable, *map(str, words)]
+        return subprocess.run(command, env=ALONE, check=True, capture_output=True, text=True).stdout
 
-    assert a_slice("first", "--seconds", "16") == 130
-    assert len(list((tmp_path / "first-pack").glob("part.*"))) > 1
-    before = {
-        path.relative_to(tmp_path / "first"): path.stat().st_mtime_ns
-        for path in (tmp_path / "first").glob("steps/*/*/done.json")
-    }
-    assert before
-    assert a_slice("second", "--seconds", "600", "--unpack", str(tmp_path / "first-pack")) == 0
-    after = {path: (tmp_path / "second" / path).read_text() for path in before}
-    assert after == {path: (tmp_path / "first" / path).read_text() for path in before}
-    assert values(tmp_path / "second", "select state from runs") == [("done",)]
-    assert (tmp_path / "second" / "report.html").exists()
+    run("-m", "posnmt", *words, here, *texts)
+    run(script, "pack", "--study", here, "--out", packed)
+    there_words = [script, "run", packed, "--study", there, "--out", out, "--per-gpu", 2, "--first", "train/*"]
+    assert "the time for training is over" in run(*there_words, "--seconds", 42, "--scoring", 0)
+    assert "written" in run(*there_words, "--seconds", 600, "--weights", "train/*")
+    assert [path.stat().st_size > 10_000 for path in out.glob("*.safetensors")] == [True]
+    for path in there.glob("steps/*/*/train.arrow"):
+        assert path.stat().st_size
+    with tarfile.open(out / "copy.tar") as tar:
+        tar.extractall(tmp_path, filter="data")
+    home = tmp_path / "home"
+    run("-m", "posnmt", *words, home, "--adopt", tmp_path / "copy")
+    assert not list(home.glob("steps/train/*/run/*.safetensors"))
+    assert values(home, "select state from runs") == [("done",)]
+    assert list(home.glob("steps/likelihood/*/done.json"))
