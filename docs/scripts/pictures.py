@@ -162,6 +162,12 @@ def likelihood() -> str:
     return figure.drawing.svg
 
 
+def long_sentences() -> str:
+    """What 16 systems lose and leave out beyond the lengths of training, as `posnmt figure --kind beyond` draws it."""
+    [figure] = figures(DOCS / "results" / "natural-small", "beyond", width=6.5)
+    return figure.drawing.svg
+
+
 DECIDED = {"1a": "supported", "9": "undecided", "3": "contradicted"}
 """Claim of the study schemes, that one system is better than another -> its verdict."""
 
@@ -193,6 +199,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "rope": rope,
     "second-sentence": second_sentence,
     "likelihood": likelihood,
+    "long-sentences": long_sentences,
     "verdicts": verdicts,
 }
 

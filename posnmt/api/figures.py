@@ -15,7 +15,7 @@ from posnmt.evaluation.report.figures import Style
 from posnmt.evaluation.report.figures.style import COLUMN, Font
 from posnmt.evaluation.report.likelihood import TABLE, Curves, read_report
 from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, Figure, figures_of, of_analysis, of_losses
+from posnmt.evaluation.report.printed import BEYOND, OF_LOSSES, Figure, figures_of, of_analysis, of_losses
 from posnmt.evaluation.report.write import BY_POSITION
 from posnmt.study.printed import charts_of, is_study
 
@@ -49,10 +49,12 @@ def figures(
     style = Style(width, font, bands != "none", alone=True)
     if analyses and not is_study(place):
         raise UserError("only a study has several analyses", "--analysis", "leave it out")
-    if measure is not None and kind in (*OF_LOSSES, "output-length", "place"):
+    if measure is not None and kind in (*OF_LOSSES, BEYOND, "output-length", "place"):
         raise UserError(f"a figure of kind {kind} has one measure", "--measure", "leave it out")
     if is_study(place):
         charts = charts_of(place, kind, measure, analyses)
+    elif kind == BEYOND:
+        raise UserError("only a study has a figure of this kind", "--kind", "choose position-difference or length")
     elif kind in OF_LOSSES:
         charts = of_losses(_curves(place), kind)
     else:

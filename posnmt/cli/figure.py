@@ -18,6 +18,7 @@ UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 NARROWEST, WIDEST = 2.0, 20.0  # as in posnmt.evaluation.report.figures.style, which imports more than --help needs
 KINDS = (
     "length", "difference", "output-length", "place", "swap", "position", "position-difference", "source-length",
+    "beyond",
 )  # fmt: skip
 FORMATS = ("pdf", "svg", "tex", "csv")
 
@@ -67,7 +68,8 @@ class Formats(click.ParamType):
     help="length: a measure by source length; difference: its difference from the baseline; output-length: the"
     " lengths of outputs; place: precision and recall by place in the sentence; swap: a measure by swapped words;"
     " position: the loss of references by target position; position-difference: its difference from the baseline;"
-    " source-length: the loss by source length",
+    " source-length: the loss by source length; beyond: of each system of a study, the rise in loss beyond training,"
+    " and the sentences that translations leave out there",
 )
 @option("--measure", metavar="NAME", help="such as chrf; default: the main metric of the analysis")
 @option(

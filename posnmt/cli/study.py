@@ -243,7 +243,13 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     metavar="SEEDS",
     help="copy the translations of this number of seeds only, to save space; default: all",
 )
-def publish(out: Path, to: Path, translations: int | None) -> None:
+@click.option(
+    "--losses",
+    multiple=True,
+    metavar="LIKELIHOOD",
+    help="copy the losses of this section of `likelihoods` only, to save space; can be repeated; default: all",
+)
+def publish(out: Path, to: Path, translations: int | None, losses: tuple[str, ...]) -> None:
     """Copy the finished part of a study for publication.
 
     Prints the path of the copy's README. The copy has the report without sentences, all results as CSV, the recipe, and
@@ -256,7 +262,7 @@ def publish(out: Path, to: Path, translations: int | None) -> None:
     requires("analyse")
     from posnmt.study.publish import publish as write_copy
 
-    click.echo(str(write_copy(_load_plan(None, None, out), out, to, translations)))
+    click.echo(str(write_copy(_load_plan(None, None, out), out, to, translations, losses)))
 
 
 def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:

@@ -1,7 +1,7 @@
 """Losses of references in a published copy, so that a study goes on elsewhere without the weights of its trainings.
 
-In a copy, `translations/losses/LIKELIHOOD/` has the losses of a finished likelihood, a byte a subword, and what was
-scored. A study that adopts the copy keeps these files in `adopted/LIKELIHOOD/`.
+In a copy, `translations/losses/LIKELIHOOD/` has the losses of a finished likelihood, rounded so that sums stay true,
+and what was scored. A study that adopts the copy keeps these files in `adopted/LIKELIHOOD/`.
 """
 
 from __future__ import annotations

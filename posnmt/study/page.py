@@ -93,7 +93,7 @@ def _page(
         SHARED,
         _charts(figures, scored),
         drawings,
-        files,
+        {} if results.published else files,  # a copy has them beside its page
         results=results,
         recipe=results.recipe,
         answer=_answer(results, words),

@@ -16,9 +16,12 @@ from typing import Any
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.base.files import load_json
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
-from posnmt.evaluation.report.charts import Chart, Line
-from posnmt.evaluation.report.likelihood_table import read_curves
-from posnmt.evaluation.report.printed import OF_LOSSES, of_analysis, of_losses
+from posnmt.evaluation.analyse.length_effects import D1
+from posnmt.evaluation.report.charts import Chart, Curve, Line, Panel
+from posnmt.evaluation.report.grid import dashed
+from posnmt.evaluation.report.likelihood_table import TableCurves, read_curves
+from posnmt.evaluation.report.printed import BEYOND, OF_LOSSES, of_analysis, of_losses
+from posnmt.metrics.measure import Measure
 from posnmt.study.copied import MARK, Mark, packed_in
 from posnmt.study.database import PUBLISHED
 from posnmt.study.load import load
@@ -33,6 +36,8 @@ Output = tuple[str, str, str]
 """System, training and seed."""
 Bins = dict[str, dict[str, Row]]
 """Bin -> measure -> its row."""
+OMITTED = "omitted_sentences"
+"""The measure of a figure of what is beyond training."""
 
 
 def is_study(folder: Path) -> bool:
@@ -54,6 +59,8 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
     """
     copied = (folder / MARK).exists()
     recipe = load(str(folder / "recipe.yaml"), check_configs=False) if copied else load_plan(folder).recipe
+    if kind == BEYOND:
+        return [_beyond(folder, copied, recipe, names)]
     what, known = ("likelihood", recipe.likelihoods) if kind in OF_LOSSES else ("analysis", recipe.analyses)
     if not known:
         raise UserError(f"the recipe of this study has no {what}", folder, "choose another --kind")
@@ -76,13 +83,66 @@ def charts_of(folder: Path, kind: str, measure: str | None, names: Sequence[str]
     return charts
 
 
+def _beyond(folder: Path, copied: bool, recipe: Recipe, names: Sequence[str]) -> Chart:
+    """A row for each system: D1 less that of the baseline, and omitted sentences in the longest bin beyond training.
+
+    Args:
+        names: of a likelihood and of an analysis with completeness; default: the first of each.
+    """
+    complete = {name: each for name, each in recipe.analyses.items() if each.completeness}
+    for name in names:
+        refuse_unknown(name, {**recipe.likelihoods, **complete}, "likelihood or analysis of completeness", "--analysis")
+    if not recipe.likelihoods:
+        raise UserError("the recipe of this study has no likelihood", folder, "choose another --kind")
+    likelihood = next((name for name in names if name in recipe.likelihoods), next(iter(recipe.likelihoods)))
+    curves = _curves_of(folder, copied, likelihood)
+    if D1 not in curves.designs:
+        todo = "its test needs sentences longer than any in training"
+        raise UserError(f"the likelihood {likelihood} has no {D1}", folder, todo)
+    rise = curves.designs[D1]
+    systems = sorted(curves.systems, key=lambda name: rise.levels[name].value)
+    of_systems = [rise.differences.get(name) for name in systems]
+    seeds = [rise.levels[name].seeds for name in systems]
+    better = f"nats a subword, less that of {curves.systems[0]}"
+    loss = Curve(
+        "Beyond training", 0, [0.0 if each is None else each.value for each in of_systems],
+        [None if each is None else each.interval() for each in of_systems], seeds,
+    )  # fmt: skip
+    panels = [Panel(Measure("Rise in loss", better, 3, signed=True, neutral=0), [loss], "Rise in loss beyond training")]
+    about = "95 % intervals over documents and seeds"
+    if analysis := next((name for name in names if name in complete), next(iter(complete), None)):
+        results, lines = (_copied if copied else _measured)(folder, recipe, analysis, "length")
+        [chart] = of_analysis(results, "length", OMITTED, lines)
+        marks = chart.training or []
+        beyond = [place for place, mark in enumerate(marks) if mark != "seen" and place not in chart.few]
+        found = {curve.name: curve for curve in chart.panels[0].curves}
+        if beyond and all(name in found for name in systems):
+            place = beyond[-1]
+            sources = f"sources of {dashed(chart.labels[place])} subwords"
+            omitted = Curve(
+                sources, 0, [found[name].values[place] for name in systems],
+                [found[name].intervals[place] for name in systems], seeds,
+            )  # fmt: skip
+            panels.append(
+                Panel(Measure("Omitted sentences", f"% of sentences, {sources}", 1), [omitted], "Omitted sentences")
+            )
+            about = f"left, {about}; right, from the lowest to the highest seed"
+    title = f"{recipe.likelihoods[likelihood].title or likelihood}: beyond the lengths of training"
+    return Chart(BEYOND, title, "system", systems, panels, "rows", about_bands=about)
+
+
 def _of_likelihood(folder: Path, copied: bool, name: str, kind: str) -> list[Chart]:
     """The charts of a likelihood, from its table."""
+    return of_losses(_curves_of(folder, copied, name), kind)
+
+
+def _curves_of(folder: Path, copied: bool, name: str) -> TableCurves:
+    """The table of a likelihood."""
     path = f"tables/likelihood-{name}.csv"
     text = unpack(packed_in(folder, "tables")).get(path) if copied else _content(folder / path)
     if text is None:
         raise UserError(f"the likelihood {name} has no table yet", folder, "run the study, then its report")
-    return of_losses(read_curves(text.decode("utf-8"), folder / path), kind)
+    return read_curves(text.decode("utf-8"), folder / path)
 
 
 def _content(path: Path) -> bytes | None:

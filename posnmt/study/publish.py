@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from posnmt.base.errors import UserError
+from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.base.files import load_json, read_json
 from posnmt.base.output import as_json, finish, is_draft
 from posnmt.base.plugins import Origin
@@ -56,24 +56,28 @@ KNOWN = {
     *(packed_in(Path(), folder).name for folder in FOLDERS),
 }  # fmt: skip
 """All files that a copy may have."""
+_FIGURE = re.compile(rb'(data-(?:value|low|high|deviation))="([-\d.e]+)"')
 Paths = Mapping[str, str]
 Files = dict[str, bytes]
 """Path in the copy, before its folders are packed -> content."""
 
 
-def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> Path:
+def publish(
+    study_plan: Plan, out: Path, to: Path, seeds: int | None = None, losses: Collection[str] | None = None
+) -> Path:
     """Write or renew the published copy of a study; the same study gives the same bytes.
 
     README.md        what it is, how far it is, and the command that repeats it
     published.json   what makes it a copy: format, recipe and scale; and the signatures of its metrics
     recipe.yaml      the whole recipe
     registered.json  what the study registered before its first training, and changed later
-    report.html, tables.tar.xz, figures.tar.xz   as in the study, without sentences; once an analysis is finished
+    report.html, tables.tar.xz, figures.tar.xz   as in the study, without sentences, and of figures only the numbers;
+                     once an analysis is finished
     results.csv.xz, runs.csv   the tables of results.sqlite
     runs.tar.xz      runs/SYSTEM.TRAINING.SEED/ for each finished training, with config.yaml, record.json, its metrics
                      and steps.json, by which another study recognises it and its translations (see `adopt`)
     translations.tar.xz   translations/TEST.csv for each test text: a row for each line, a column for each training;
-                     translations/losses/LIKELIHOOD/: the losses of references, a byte a subword (see `copied_losses`)
+                     translations/losses/LIKELIHOOD/: the losses of references, rounded (see `copied_losses`)
     speeds.json      speeds measured in turn, if they were, with the key of their step
 
     Args:
@@ -81,11 +85,14 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
         out: the study's folder.
         to: the folder of the copy: new, empty, or an earlier copy of this study.
         seeds: number of seeds of each training whose translations are in the copy; None: all.
+        losses: the likelihoods whose losses are in the copy; none: all.
 
     Raises:
-        UserError: `to` holds something else, or nothing of the study is finished.
+        UserError: `to` holds something else, nothing of the study is finished, or it has no such likelihood.
     """
     _check(study_plan, out, to)
+    for name in losses or ():
+        refuse_unknown(name, study_plan.recipe.likelihoods_at(study_plan.scale), "likelihood of this study")
     graph, _ = with_analyses(study_plan, out)
     done = {name: graph.folder(out, name) for name in finished(graph, out)}
     trained = [each for each in study_plan.runs if each.train in done]
@@ -107,7 +114,7 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     for test in sorted({test for run in trained for test in run.translations}):
         if outputs := _outputs(test, shown, done):
             files[f"{TRANSLATIONS}/{test}.csv"] = joined(outputs)
-    files |= _losses(graph, done)
+    files |= _losses(graph, done, losses)
     files["README.md"] = "".join(f"{line}\n" for line in _readme(study_plan, done, files, seeds)).encode("utf-8")
     places = {str(place): name for place, name in _places(study_plan, out, trained, done)}
     _write(_without_places(files, places), to)
@@ -163,8 +170,11 @@ def _report(study_plan: Plan, results: StudyResults) -> Files:
     with TemporaryDirectory() as name:
         made = Path(name)
         render(results, made)
-        pages = {path.relative_to(made).as_posix(): path for path in sorted(made.rglob("*")) if path.is_file()}
+        # the page has the figures, and `posnmt figure` draws them for print
+        written = [path for path in sorted(made.rglob("*")) if path.is_file() and path.suffix not in (".svg", ".pdf")]
+        pages = {path.relative_to(made).as_posix(): path for path in written}
         files = {name: path.read_bytes() for name, path in pages.items()}
+        files["report.html"] = _FIGURE.sub(_shortened, files["report.html"])
         database.write(made, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
         for table, columns in database.TABLES.items():
             rows = database.read(made, f"SELECT * FROM {table}")  # noqa: S608
@@ -172,6 +182,11 @@ def _report(study_plan: Plan, results: StudyResults) -> Files:
             # `results` has the figures of every output by length, and is a tenth as large when compressed
             files[database.PUBLISHED if table == "results" else f"{table}.csv"] = text.encode("utf-8")
     return files
+
+
+def _shortened(figure: re.Match[bytes]) -> bytes:
+    """A figure that the page sorts by, with six digits; the tables beside it have all."""
+    return b'%s="%s"' % (figure[1], f"{float(figure[2]):.6g}".encode())
 
 
 def _of_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], with_translations: bool) -> Files:
@@ -203,9 +218,10 @@ def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path]) -
     }
 
 
-def _losses(graph: Graph, done: Mapping[str, Path]) -> Files:
-    """The losses of the finished likelihoods."""
-    names = [name for name in done if name.startswith("likelihood/")]
+def _losses(graph: Graph, done: Mapping[str, Path], chosen: Collection[str] | None) -> Files:
+    """The losses of the finished likelihoods, or of those that are chosen."""
+    wanted = {f"likelihood/{name}" for name in chosen} if chosen else done
+    names = [name for name in done if name.startswith("likelihood/") and name in wanted]
     return {
         f"{LOSSES}/{name.removeprefix('likelihood/')}/{file}": content
         for name in names
@@ -250,7 +266,7 @@ def _contents(files: Files, seeds: int | None) -> dict[str, str]:
     """Files, as links of README.md -> what is in them."""
     of_seeds = "" if seeds is None else f" with a seed of at most {seeds}"
     scored = any(name.startswith(f"{LOSSES}/") for name in files)
-    losses = "; and losses of references, rounded to a byte a subword" if scored else ""
+    losses = "; and losses of references, rounded so that sums stay true" if scored else ""
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
         "[runs.tar.xz](runs.tar.xz)": "each training's configuration, record and metrics",
@@ -264,7 +280,9 @@ def _contents(files: Files, seeds: int | None) -> dict[str, str]:
     if "report.html" in files:
         rows["[report.html](report.html)"] = "the report, with the verdicts"
         shown = [name for name in ("tables", "figures") if any(each.startswith(f"{name}/") for each in files)]
-        rows[", ".join(f"[{name}.tar.xz]({name}.tar.xz)" for name in shown)] = f"its {' and '.join(shown)}"
+        what = {"tables": "tables", "figures": "the numbers of its figures"}
+        named = ", ".join(f"[{name}.tar.xz]({name}.tar.xz)" for name in shown)
+        rows[named] = f"its {' and '.join(what[name] for name in shown)}"
         rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"
     return rows
 

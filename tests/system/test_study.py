@@ -313,13 +313,19 @@ def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path)
 def test_a_copy_may_have_the_translations_of_some_seeds_alone(tmp_path: Path) -> None:
     """A study that goes on from it makes the trainings of the other seeds again, and has the same figures."""
     out, copy = tmp_path / "study", tmp_path / "copy"
-    recipe = written(tmp_path, claims=[], runs=[{**RECIPE["runs"][0], "seeds": 2}])
+    scored = RECIPE["likelihoods"]["references"]
+    likelihoods = {"references": scored, "again": scored}
+    recipe = written(tmp_path, claims=[], runs=[{**RECIPE["runs"][0], "seeds": 2}], likelihoods=likelihoods)
     words = ("study", "run", recipe, "--scale", "smoke", "--out")
     run(*words, out)
     first = {"transformer.reordered.1", "transformer.reordered.1-0.5"}
     for options, wanted in ((), first | {name.replace("1", "2", 1) for name in first}), (("--translations", 1), first):
         run("study", "publish", "--out", out, "--to", copy, *options)
         assert Copy(copy).translations("swapped").keys() == wanted
+    run("study", "publish", "--out", out, "--to", tmp_path / "some", "--losses", "again")
+    assert [bool(Copy(tmp_path / "some").losses(name)) for name in ("references", "again")] == [False, True]
+    _, told = run("study", "publish", "--out", out, "--to", tmp_path / "some", "--losses", "no", status=2)
+    assert "likelihood" in told
     assert "a column for each training with a seed of at most 1" in (copy / "README.md").read_text(encoding="utf-8")
     _, log = run(*words, tmp_path / "elsewhere", "--adopt", copy)
     assert re.findall("started (train/.*)", log) == ["train/transformer/reordered/seed-2"]

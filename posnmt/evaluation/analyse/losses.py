@@ -71,8 +71,11 @@ class Losses:
 PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
 """Names of designs and of their files; the last is the beginning of the names of those with shifted positions."""
 
-STEPS = 254
-"""Steps of a loss in a published copy."""
+UNDEFINED = 255
+"""In a published copy, the value where a model is undefined; what is larger than the one below is cut to that."""
+
+UNITS = {"losses": 2.0, "ends": 2.0, "early_ends": 0.01}
+"""What values are rounded to multiples of in a published copy: nats; and probabilities."""
 
 _OF_MODELS = ("losses", "ends", "early_ends")
 """The arrays with a row for each model."""
@@ -113,35 +116,52 @@ def _two_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def coarse(losses: Losses) -> bytes:
-    """Losses as the bytes of an .npz file for a published copy: a byte a subword, and half precision for ends.
+    """Losses as the bytes of an .npz file for a published copy, rounded so that sums stay true.
 
-    The square root of a subword's loss is rounded to `STEPS` steps up to that of the model's largest. If this is 25
-    nats, a loss of 2 changes by at most 0.03 nats, and a mean over thousands of subwords by less than 0.001. What is
-    read from such a file and written again is the same. Arrays are not compressed, so that an archive finds what files
-    have in common. The references cannot be read in the file.
+    Each value is rounded to its unit of `UNITS`, and what rounding added is taken off the next value of the model. So
+    the sum over any subwords that follow each other is true to a unit, and a mean over thousands to a few thousandths;
+    the loss of a single subword is not. What is read from such a file and written again is the same. Values are written
+    as differences from their median over the models, modulo 256, and not compressed: an archive finds what they have in
+    common. The references cannot be read in the file.
     """
     losses = without_text(losses)
-    names = [each.name for each in fields(losses) if each.name != "models"]
+    names = [each.name for each in fields(losses) if each.name not in ("models", *UNITS)]
     arrays: dict[str, Any] = {name: _narrowed(name, getattr(losses, name)) for name in names}
-    largest = np.fmax.reduce(losses.losses, axis=1, initial=0.0)
-    arrays["losses"], arrays["largest"] = _in_steps(losses.losses, largest), largest
-    arrays |= {name: getattr(losses, name).astype(np.float16) for name in ("ends", "early_ends")}
+    arrays["unigrams"] = arrays["unigrams"].astype(np.float32)  # of two digits
+    for name, unit in UNITS.items():
+        arrays |= _from_middle(name, _in_units(getattr(losses, name) / unit))
     arrays["models"] = json.dumps([asdict(model) for model in losses.models], ensure_ascii=False)
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
 
-def _in_steps(losses: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """[M,T] square roots in `STEPS` steps up to that of each model's largest; one more where a model is undefined."""
-    unit = np.where(largest > 0, largest, 1.0)[:, None]
-    steps = np.sqrt(np.maximum(losses, 0) / unit) * STEPS
-    return np.where(np.isnan(losses), STEPS + 1, steps.round()).astype(np.uint8)
+def _in_units(values: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """[M,T] whole numbers whose sums along a row are those of the values, to within a half."""
+    rounded = np.full(values.shape, UNDEFINED, dtype=np.uint8)
+    left = np.zeros(len(values))
+    for column in range(values.shape[1]):
+        wanted = values[:, column] + left
+        defined = ~np.isnan(wanted)
+        whole = np.clip(np.rint(np.where(defined, wanted, 0)), 0, UNDEFINED - 1)
+        rounded[defined, column] = whole[defined]
+        left = np.where(defined, wanted - whole, left)
+    return rounded
 
 
-def _from_steps(steps: NDArray[np.integer[Any]], largest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[M,T] the losses that `_in_steps` was given, as rounded there."""
-    return np.where(steps > STEPS, np.nan, largest[:, None] * (steps / STEPS) ** 2)
+def _from_middle(name: str, whole: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+    """The arrays of a file for whole numbers [M,T]: [T,M] differences from the median of each column, and the medians.
+
+    Which differences there are does not matter for what is read; near 0 they take less room.
+    """
+    middle = np.rint(np.median(whole, axis=0)).astype(np.uint8) if len(whole) else np.zeros(0, np.uint8)
+    return {name: np.ascontiguousarray((whole - middle).T), f"{name}_middle": middle}
+
+
+def _from_units(name: str, file: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """[M,T] the values of a file that `coarse` made, as rounded there."""
+    whole = (file[name] + file[f"{name}_middle"][:, None]).T
+    return np.where(whole == UNDEFINED, np.nan, whole * UNITS[name])
 
 
 def together(parts: Sequence[Losses]) -> Losses:
@@ -196,7 +216,7 @@ def read_losses(path: Path) -> Losses:
             models = [Scored(**each) for each in json.loads(str(file["models"]))]
             arrays = {each.name: file[each.name] for each in fields(Losses) if each.name != "models"}
             if arrays["losses"].dtype == np.uint8:
-                arrays["losses"] = _from_steps(arrays["losses"], file["largest"])
+                arrays |= {name: _from_units(name, file) for name in UNITS}
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise UserError(
             "not a file of losses, or a damaged one", path, "make it again with `posnmt score --by-position`"

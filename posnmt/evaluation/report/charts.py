@@ -98,7 +98,8 @@ class Chart:
         labels: of the positions on the horizontal axis.
         panels: one below the other for `lines`, else small multiples with the same axes.
         kind: `lines`; `histogram`, with the reference and one system in each panel; `whiskers`, with one system in each
-            panel; `heat`, in which a curve is a row of cells.
+            panel; `heat`, in which a curve is a row of cells; `rows`, in which a position is a row, and each panel has
+            one curve.
         places: coordinates of the positions; None: equally spaced.
         logarithmic: whether the axis of the places is logarithmic.
         counts: a heading, and the number of sentences or words at each position; drawn below the labels if the heading
@@ -122,7 +123,7 @@ class Chart:
     axis: str
     labels: Sequence[str]
     panels: Sequence[Panel]
-    kind: Literal["lines", "histogram", "whiskers", "heat"] = "lines"
+    kind: Literal["lines", "histogram", "whiskers", "heat", "rows"] = "lines"
     places: Sequence[float] | None = None
     logarithmic: bool = False
     counts: tuple[str, Sequence[int]] | None = None
@@ -149,6 +150,7 @@ class Chart:
         """The alternative text of the figure, for screen readers."""
         kind = {
             "lines": "Line chart", "histogram": "Histograms", "whiskers": "Points with intervals", "heat": "Heat map",
+            "rows": "Points with intervals",
         }[self.kind]  # fmt: skip
         where = "in a table below" if self.tabled else f"in figures/{self.name}.csv"
         return f"{kind}: {self.title}, {self._extent()}. Its data are {where}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import cast, get_args
@@ -33,6 +33,7 @@ class TableCurves:
     Attributes:
         systems: names, the baseline first.
         overall, positions, source_lengths, distances: by axis.
+        designs: by their names.
     """
 
     systems: Sequence[str]
@@ -40,6 +41,7 @@ class TableCurves:
     positions: Sequence[Measured]
     source_lengths: Sequence[Measured]
     distances: Sequence[Measured]
+    designs: Mapping[str, Measured]
 
 
 def read_curves(text: str, where: object) -> TableCurves:
@@ -86,7 +88,14 @@ def read_curves(text: str, where: object) -> TableCurves:
     def of(axis: str) -> list[Measured]:
         return [each for each in measured if each.axis == axis]
 
-    return TableCurves(systems, of("all"), of("target position"), of("source length"), of("distance beyond training"))
+    return TableCurves(
+        systems,
+        of("all"),
+        of("target position"),
+        of("source length"),
+        of("distance beyond training"),
+        {each.bin: each for each in of("design")},
+    )
 
 
 def _support(row: dict[str, str]) -> Support:

@@ -30,6 +30,7 @@ KINDS = {
     "position": "the loss of the reference by target position",
     "position-difference": "the difference in this loss from the baseline",
     "source-length": "the loss of the reference by source length",
+    "beyond": "of each system of a study, the rise in loss beyond training, and what translations leave out there",
 }
 """Kind of a figure → what it shows."""
 OF_LOSSES = {
@@ -38,6 +39,8 @@ OF_LOSSES = {
     "source-length": "loss-by-source-length",
 }
 """Kind → the name of its chart in a report of likelihood."""
+BEYOND = "beyond"
+"""The kind that shows a likelihood and an analysis of a study side by side."""
 OF_METRICS = ("length", "difference", "swap")
 """The kinds that show a measure of choice."""
 OF_ONE_CHART = ("length", "difference", "place", "swap")
@@ -225,7 +228,9 @@ def caption(chart: Chart, bands: Bands) -> str:
         sentences.append(f"Means of {' or '.join(map(str, seeds))} seeds.")
     if words := in_words(chart, bands):
         few_curves = max(len(panel.curves) for panel in chart.panels) <= MOST_BANDS
-        marks = {"whiskers": "Whiskers", "histogram": ""}.get(chart.kind, "Bands" if few_curves else "Bars")
+        marks = {"whiskers": "Whiskers", "rows": "Whiskers", "histogram": ""}.get(
+            chart.kind, "Bands" if few_curves else "Bars"
+        )
         sentences += [f"{marks}: {words}."] if marks else []
     if chart.counts and chart.counts[0] == "n" and chart.kind != "histogram":
         sentences.append("n: the number of sentences.")

@@ -1,11 +1,20 @@
-"""Losses in a published copy: a byte a subword, means that stay, and the same after another round."""
+"""Losses in a published copy: a byte a value, sums that stay, and the same after another round."""
 
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from posnmt.evaluation.analyse.losses import Losses, Scored, coarse, of_models, read_losses, together, without_text
+from posnmt.evaluation.analyse.losses import (
+    UNITS,
+    Losses,
+    Scored,
+    coarse,
+    of_models,
+    read_losses,
+    together,
+    without_text,
+)
 from tests.support.losses_case import random_losses
 
 
@@ -21,11 +30,10 @@ def test_what_is_read_is_near_what_was_written(tmp_path):
     found = read_back(losses, tmp_path)
     assert found.models == losses.models
     np.testing.assert_array_equal(np.isnan(found.losses), np.isnan(losses.losses))
-    largest = np.nanmax(losses.losses, axis=1, keepdims=True)
-    bound = np.sqrt(losses.losses * largest) / 254 + largest / 254**2 / 4
-    assert (np.abs(found.losses - losses.losses) <= bound + 1e-9)[~np.isnan(losses.losses)].all()
-    assert np.abs(np.nanmean(found.losses - losses.losses, axis=1)).max() < 1e-3
-    np.testing.assert_allclose(found.ends, losses.ends, rtol=1e-3)
+    for name, unit in UNITS.items():
+        before, after = (np.nan_to_num(getattr(each, name)) for each in (losses, found))
+        assert np.abs(after - before).max() <= unit + 1e-9
+        assert np.abs(np.cumsum(after - before, axis=1)).max() <= unit / 2 + 1e-9  # so any sum is true to a unit
     np.testing.assert_array_equal(found.subword, without_text(losses).subword)
     exact = {each.name for each in fields(Losses)} - {"losses", "ends", "early_ends", "models", "subword", "unigrams"}
     for name in exact:
@@ -42,9 +50,9 @@ def test_a_second_round_changes_nothing(tmp_path):
     assert coarse(twice) == coarse(more)
 
 
-def test_a_byte_a_subword():
+def test_a_byte_a_value():
     few, many = (random_losses(systems=(("a", tuple(range(count))),)) for count in (2, 12))
-    assert len(coarse(many)) - len(coarse(few)) < 10 * (many.losses.shape[1] + 5 * len(many.documents)) + 2000
+    assert len(coarse(many)) - len(coarse(few)) < 10 * (many.losses.shape[1] + 2 * len(many.documents)) + 2000
 
 
 def test_models_of_several_files(tmp_path):

@@ -26,6 +26,7 @@ from tests.support.report_case import everything, without_figures
 
 RESULTS = ROOT / "docs" / "results"
 COPY = RESULTS / "neishi2019-small"
+NATURAL = RESULTS / "natural-small"
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +199,35 @@ def test_losses_are_drawn_from_a_table_a_folder_and_a_copy(tmp_path):
     assert rows(tmp_path / "copy.csv")[first["system"], first["bin"].replace("-", "–")] == float(first["L"])
 
 
+def test_a_row_for_each_system_shows_what_is_beyond_training(tmp_path):
+    """The likelihood's D1 and the longest bin of an analysis, from a copy; the least rise in loss is on top."""
+    path = tmp_path / "f.csv"
+    for chosen, test in (([], "sample"), (["--analysis", "joined"], "joined")):
+        words = [NATURAL, "--kind", "beyond", *chosen, "--format", "csv,svg", "--out", path.with_suffix("")]
+        *_, caption = figure(*words)
+        assert "left, 95 % intervals over documents and seeds; right, from the lowest to the highest seed" in caption
+        drawn = rows(path)
+        table = unpack(NATURAL / "tables.tar.xz")["tables/likelihood-natural.csv"].decode("utf-8")
+        designs = [row for row in csv.DictReader(io.StringIO(table)) if row["bin"] == "D1"]
+        rises = {row["system"]: float(row["Delta"] or 0) for row in designs}
+        column = "Beyond training, rise in loss"
+        assert {row: value for (of, row), value in drawn.items() if of == column} == rises
+        assert [row for of, row in drawn if of == column] == sorted(rises, key=rises.__getitem__)
+        omitted = [
+            float(row["value"])
+            for row in csv.DictReader(
+                io.StringIO(lzma.decompress((NATURAL / "results.csv.xz").read_bytes()).decode("utf-8"))
+            )
+            if (row["system"], row["training_condition"], row["test_condition"]) == ("relative", "all", test)
+            and (row["first"], row["measure"]) == ("61", "omitted_sentences")
+        ]
+        assert len(omitted) == 3
+        [(found,)] = [[value] for (of, row), value in drawn.items() if of != column and row == "Relative"]
+        assert found == pytest.approx(fmean(omitted))
+        names = path.with_suffix(".svg").read_text(encoding="utf-8")
+        assert all(f">{name}</text>" in names for name in rises)
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
@@ -209,6 +239,7 @@ def test_losses_are_drawn_from_a_table_a_folder_and_a_copy(tmp_path):
         (["--measure", "comet"], "bleu"),
         (["--kind", "place", "--measure", "bleu"], "--measure"),
         (["--kind", "position"], "posnmt score --by-position"),
+        (["--kind", "beyond"], "only a study"),
         (["--system", "x"], "a, b, c"),
         (["--analysis", "x"], "--analysis"),
         (["--kind", "difference", "--bands", "sd"], "ci"),
@@ -243,6 +274,8 @@ def spoilt(folder):
         ([COPY, "--kind", "place"], "published copy"),
         ([COPY, "--kind", "position"], "has no likelihood"),
         ([COPY, "--analysis", "no"], "no analysis of this study"),
+        ([COPY, "--kind", "beyond"], "has no likelihood"),
+        ([NATURAL, "--kind", "beyond", "--analysis", "no"], "no likelihood or analysis of completeness"),
     ]
 
 

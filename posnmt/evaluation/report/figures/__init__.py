@@ -10,9 +10,16 @@ from posnmt.evaluation.report.figures.canvas import Drawing
 from posnmt.evaluation.report.figures.heat import draw_heat
 from posnmt.evaluation.report.figures.lines import draw_lines
 from posnmt.evaluation.report.figures.multiples import draw_histogram, draw_whiskers
+from posnmt.evaluation.report.figures.rows import draw_rows
 from posnmt.evaluation.report.figures.style import Style
 
-KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers, "heat": draw_heat}
+KINDS = {
+    "lines": draw_lines,
+    "histogram": draw_histogram,
+    "whiskers": draw_whiskers,
+    "heat": draw_heat,
+    "rows": draw_rows,
+}
 REPORT = Style()
 """The style of reports."""
 
