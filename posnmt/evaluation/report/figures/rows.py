@@ -54,7 +54,7 @@ def _draw(axes: Axes, chart: Chart, panel: Panel, style: Style) -> None:
         if value is None:
             continue
         if interval is not None and style.bands:
-            axes.hlines(row, *interval, color=SERIES[0], linewidth=1.1, zorder=3)
+            axes.hlines(row, interval[0], interval[1], color=SERIES[0], linewidth=1.1, zorder=3)
             axes.vlines(interval, row - CAP, row + CAP, color=SERIES[0], linewidth=1.1, zorder=3)
         face = COLOURS["surface"] if row in chart.few else SERIES[0]
         axes.plot(value, row, "o", markersize=4, color=SERIES[0], markerfacecolor=face, zorder=4)
