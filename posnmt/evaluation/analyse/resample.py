@@ -16,10 +16,12 @@ from itertools import pairwise
 
 import numpy as np
 
-# Numbers per batch, of its weights or of its sums: 4 million float32 are 16 MB, and float64 32 MB.
-WEIGHTS = 4_000_000
+# Numbers per batch, of its weights or of its sums: 8 million float32 are 32 MB, and float64 64 MB.
+WEIGHTS = 8_000_000
 # float32 represents all integers up to this one.
 EXACT = 2**24
+# Rows whose products are added up in float32: their sums are mostly below EXACT, also in a text of millions of lines.
+BLOCK = 8192
 
 
 def bootstrap_sums(
@@ -49,12 +51,12 @@ def bootstrap_sums(
     order = np.argsort(groups, kind="stable")
     edges = np.searchsorted(groups[order], np.arange(count + 1))
     parts = [slice(*ends) for ends in pairwise(edges.tolist())]
-    tables = [_Table(rows[order[part]].reshape(-1, rows[0].size)) for part in parts]
+    tables = [_Table(rows.reshape(total, -1), order[part]) for part in parts]
     for size in _steps(max(total, (1 + count) * rows[0].size), samples, weights):
-        times = np.empty((size, total), np.float32)
-        for sample in times:
-            drawn = np.bincount(generator.integers(0, units, size=units), minlength=units)
-            sample[:] = drawn if documents is None else drawn[numbers[order]]
+        drawn = np.zeros((size, units), np.float32)
+        for sample in drawn:
+            np.add.at(sample, generator.integers(0, units, size=units), np.float32(1))
+        times = drawn if documents is None else drawn[:, numbers[order]]
         sums = np.empty((size, 1 + count, rows[0].size))
         for group, (part, table) in enumerate(zip(parts, tables, strict=True), start=1):
             sums[:, group] = table.sums(times[:, part])
@@ -78,7 +80,7 @@ def half_sums(
     generator = np.random.default_rng([seed, 1])
     total = len(rows)
     units, numbers = _units(documents, total)
-    table = _Table(rows.reshape(-1, rows[0].size))
+    table = _Table(rows.reshape(total, -1), np.arange(total))
     for size in _steps(max(total, rows[0].size, beside), samples, weights):
         words = generator.integers(0, 2**64, size=(size, -(-units // 64)), dtype=np.uint64)
         taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=units).astype(np.float32)
@@ -94,29 +96,43 @@ def _units(documents: np.ndarray | None, sentences: int) -> tuple[int, np.ndarra
 
 
 class _Table:
-    """Counts `[N, K]` for weighted sums.
+    """Counts `[N, K]` for weighted sums, in blocks of rows.
 
     float32 products take half the time of float64. Counts and weights are not negative, so partial sums are never
-    larger than the result: if that is below `EXACT`, nothing was rounded. Columns of sentence scores from other
-    programs, which may be negative or fractions, are summed in float64.
+    larger than the result: if that is below `EXACT`, nothing was rounded. Sums over all rows may be larger; they are
+    added up in float64. Columns with counts of `EXACT` or more, and columns of sentence scores from other programs,
+    which may be negative or fractions, are multiplied in float64.
     """
 
-    def __init__(self, counts: np.ndarray) -> None:
-        whole = np.array([bool((column >= 0).all() and (column % 1 == 0).all()) for column in counts.T], dtype=bool)
-        self._counts, self._whole, self._all_whole = counts, whole, bool(whole.all())
-        self._narrow = (counts if self._all_whole else counts[:, whole]).astype(np.float32)
+    def __init__(self, counts: np.ndarray, order: np.ndarray) -> None:
+        """`order`: the rows of the counts that the table has, in this order."""
+        columns = (counts[order, column] for column in range(counts.shape[1]))
+        whole = np.array([((each >= 0) & (each < EXACT) & (each % 1 == 0)).all() for each in columns], dtype=bool)
+        self._narrow_columns, self._wide_columns = np.flatnonzero(whole), np.flatnonzero(~whole)
+        self._narrow = _columns(counts, order, self._narrow_columns, np.float32)
+        self._wide = _columns(counts, order, self._wide_columns, np.float64)
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """The exact sums `[c, K]` (float64) for integer weights `[c, N]` (float32)."""
-        narrow = weights @ self._narrow
-        if narrow.max(initial=0) >= EXACT:
-            return weights.astype(float) @ self._counts
-        if self._all_whole:
-            return narrow.astype(float)
-        sums = np.empty((len(weights), len(self._whole)))
-        sums[:, self._whole] = narrow
-        sums[:, ~self._whole] = weights.astype(float) @ self._counts[:, ~self._whole]
+        sums = np.zeros((len(weights), len(self._narrow_columns) + len(self._wide_columns)))
+        for first in range(0, weights.shape[1], BLOCK):
+            rows = slice(first, first + BLOCK)
+            times = weights[:, rows]
+            products = times @ self._narrow[rows]
+            if products.max(initial=0) >= EXACT:
+                products = times.astype(float) @ self._narrow[rows].astype(float)
+            sums[:, self._narrow_columns] += products
+            if self._wide.size:
+                sums[:, self._wide_columns] += times.astype(float) @ self._wide[rows]
         return sums
+
+
+def _columns(counts: np.ndarray, order: np.ndarray, columns: np.ndarray, kind: type[np.floating]) -> np.ndarray:
+    """Some columns of counts in an order of their rows; column by column, since a copy of all would take gigabytes."""
+    table = np.empty((len(order), len(columns)), kind)
+    for place, column in enumerate(columns.tolist()):
+        table[:, place] = counts[order, column]
+    return table
 
 
 def _steps(each: int, samples: int, weights: int) -> Iterator[int]:

@@ -76,10 +76,13 @@ def test_every_sentence_is_drawn_equally_often():
     assert sums.var(axis=0) == pytest.approx(np.full(8, 7 / 8), abs=0.1)
 
 
-def test_sums_too_large_for_float32_are_exact(rows):
-    """The same samples of odd counts far above 2^24, where float32 holds no odd number."""
-    large = rows * 2**26 + 1
+@pytest.mark.parametrize("block", [1, 5, 8192])
+@pytest.mark.parametrize("factor", [2**26, 2**17])
+def test_sums_too_large_for_float32_are_exact(rows, factor, block, monkeypatch):
+    """The same samples of odd counts, which or whose sums are above 2^24, where float32 holds no odd number."""
+    monkeypatch.setattr("posnmt.evaluation.analyse.resample.BLOCK", block)
+    large = rows * factor + 1
     sizes = bootstrap(np.ones_like(rows))
-    assert (bootstrap(large) == bootstrap(rows) * 2**26 + sizes).all()
+    assert (bootstrap(large) == bootstrap(rows) * factor + sizes).all()
     taken, taken_sizes = (np.concatenate(list(half_sums(each, SAMPLES, 5))) for each in (rows, np.ones_like(rows)))
-    assert (np.concatenate(list(half_sums(large, SAMPLES, 5))) == taken * 2**26 + taken_sizes).all()
+    assert (np.concatenate(list(half_sums(large, SAMPLES, 5))) == taken * factor + taken_sizes).all()
