@@ -68,10 +68,11 @@ class Additive:
         """The same of the first `count` outputs, and of some metrics; None: of all."""
         return replace(self, rows=self.rows[:, :count], columns=columns or self.columns)
 
-    def of_sentences(self, chosen: np.ndarray) -> Additive:
-        """The same of some sentences `[N]` bool."""
+    def of_sentences(self, chosen: np.ndarray, metric: str) -> Additive:
+        """One metric of some sentences `[N]` bool, without lengths."""
         documents = None if self.documents is None else self.documents[chosen]
-        return replace(self, rows=self.rows[chosen], documents=documents)
+        rows = self.rows[chosen, :, self.columns[metric]]
+        return replace(self, rows=rows, columns={metric: slice(0, rows.shape[2])}, documents=documents)
 
     @property
     def measures(self) -> tuple[str, ...]:

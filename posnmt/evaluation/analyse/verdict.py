@@ -51,7 +51,7 @@ def verdict(
     additive = additive.of_outputs(sum(map(len, systems.values())))
     groups = []
     for name, chosen in _groups(lengths, trained).items():
-        part = additive.of_sentences(chosen)
+        part = additive.of_sentences(chosen, metric)
         of_outputs = part.score(metric, part.rows.sum(axis=0))
         scores = {system: float(of_outputs[outputs].mean()) for system, outputs in systems.items()}
         ahead = part.metric(metric).ahead(np.array(list(scores.values())))
