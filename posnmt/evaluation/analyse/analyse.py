@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,13 @@ from posnmt.evaluation.analyse.bins import TrainedLengths, bin_numbers
 from posnmt.evaluation.analyse.citation import citation
 from posnmt.evaluation.analyse.completeness.measure import Completeness
 from posnmt.evaluation.analyse.completeness.requested import measured_completeness
-from posnmt.evaluation.analyse.extract import Counted, count_all
+from posnmt.evaluation.analyse.extract import count_all
 from posnmt.evaluation.analyse.inputs import Text, warnings_of
 from posnmt.evaluation.analyse.intervals import LEVEL
 from posnmt.evaluation.analyse.length import length_distribution
 from posnmt.evaluation.analyse.length_bands import FEWEST_DOCUMENTS
 from posnmt.evaluation.analyse.measure import measure
-from posnmt.evaluation.analyse.neural import NeuralScores, neural, neural_scores
+from posnmt.evaluation.analyse.neural import neural, neural_scores
 from posnmt.evaluation.analyse.places import by_place
 from posnmt.evaluation.analyse.positions import places, position_curves
 from posnmt.evaluation.analyse.read import Files, Read, Say, read
@@ -108,8 +108,9 @@ class Counts:
     """The counts of N sentences.
 
     Attributes:
-        counted: those of the metrics, and by position.
-        neural: the scores of neural metrics.
+        positions: those by position, for each output.
+        signatures: metric → its signature.
+        neural_warnings: about the scores of neural metrics.
         additive: the statistics of all outputs.
         reference_lengths: `[N]` of the first references.
         output_lengths: `[N]` of each output.
@@ -117,17 +118,26 @@ class Counts:
         words: kind → counts of words in buckets, of the outputs for the source itself.
     """
 
-    counted: Counted
-    neural: NeuralScores
+    positions: list[np.ndarray]
+    signatures: dict[str, str]
+    neural_warnings: list[str]
     additive: Additive
     reference_lengths: np.ndarray
     output_lengths: list[np.ndarray]
     complete: Completeness | None
-    words: dict[str, Buckets]
+    words: dict[str, Buckets] = field(default_factory=dict)
 
 
 def count(read: Read, settings: Settings, say: Say) -> Counts:
     """The second step: count every sentence of every output. Records of further files are added to `read.inputs`."""
+    counts = _count_metrics(read, settings, say)
+    say("counting words by frequency")
+    words = count_words(read.texts[: 2 + _shown(read)], read.units.bleu_tokenizer, read.frequencies)
+    return replace(counts, words=words)
+
+
+def _count_metrics(read: Read, settings: Settings, say: Say) -> Counts:
+    """All counts but those of words. The statistics of the metrics are freed when they are in one table."""
     counting = Counting(read.units.bleu_tokenizer, read.units.ter_characters, {*map(len, read.references)} or {1})
     lines = [text.lines for text in read.texts]
     others = neural(settings.metrics)
@@ -146,9 +156,8 @@ def count(read: Read, settings: Settings, say: Say) -> Counts:
         read.inputs.extend(read_too)
     elsewhere = {name: each.metric for name, each in read.elsewhere.items()}
     additive = Additive.of(statistics, output_lengths, reference_lengths, elsewhere, read.documents)
-    say("counting words by frequency")
-    words = count_words(read.texts[: 2 + _shown(read)], read.units.bleu_tokenizer, read.frequencies)
-    return Counts(counted, scored, additive, reference_lengths, output_lengths, complete, words)
+    signatures = counted.signatures | scored.signatures
+    return Counts(counted.positions, signatures, scored.warnings, additive, reference_lengths, output_lengths, complete)
 
 
 def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Settings, say: Say) -> Analysis:
@@ -160,7 +169,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         say: called with the warnings.
     """
     units, trained, additive, complete = read.units, read.trained, counts.additive, counts.complete
-    signatures, resampling = counts.counted.signatures, settings.resampling
+    signatures, resampling = counts.signatures, settings.resampling
     ter_search = ter_search_limits() if "ter" in signatures else None
     misfits = suspicions(read.given)
     warnings = _warnings(read, counts, settings, misfits, None if ter_search is None else ter_search["band"])
@@ -191,7 +200,6 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
         ),
         "signatures": {
             **signatures,
-            **counts.neural.signatures,
             **{
                 name: f"mean of sentence scores from files; {each.metric.better}"
                 for name, each in read.elsewhere.items()
@@ -215,7 +223,7 @@ def compare(read: Read, counts: Counts, measured: dict[str, Any], settings: Sett
             "places": places(),
             "systems": [
                 {"name": text.system, **position_curves(each)}
-                for text, each in zip(outputs, counts.counted.positions, strict=False)
+                for text, each in zip(outputs, counts.positions, strict=False)
             ],
         },
         "places": None
@@ -251,7 +259,7 @@ def _warnings(
         *(sentence for text in read.seen for sentence in text.warnings),
         *misfits,
         *read.units.warnings,
-        *counts.neural.warnings,
+        *counts.neural_warnings,
         *(counts.complete.warnings if counts.complete else []),
         *settings.resampling.warnings(_shown(read)),
         *_few_documents(read.documents),
