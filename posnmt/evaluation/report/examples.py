@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,9 @@ from posnmt.metrics.metric import Metric
 
 SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
 """Mark of a length → whether all trainings saw it; None: only some did."""
+
+PART = 1000
+"""Sentences whose texts are written together."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,10 @@ class Examples:
         count = total if most is None else min(most, total)
         numbers = np.arange(count) * total // max(count, 1)
         shown = [text.lines for text in texts if not text.share]
-        rows = additive.rows[numbers, : len(shown) - 2]
-        scores = {
-            name: _integers(additive.metric(name).score(rows[..., columns], sentences=True).T, additive.metric(name))
-            for name, columns in additive.columns.items()
-        }
+        scores = {}
+        for name, columns in additive.columns.items():
+            metric, rows = additive.metric(name), additive.rows[numbers, : len(shown) - 2, columns]
+            scores[name] = _integers(metric.score(rows, sentences=True).T, metric)
         words = [len(line.split()) for line in texts[1].lines]
         chosen = lengths[numbers].tolist()
         source, reference = (writing(text.lines[:EXAMPLES]) for text in texts[:2])
@@ -91,8 +93,8 @@ class Examples:
             languages=(source.code, language or reference.code),
         )
 
-    def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:
-        """All data as JSON, for the page's script.
+    def parts(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> Iterator[str]:
+        """All data as JSON, for the page's script, in parts, since the texts of a large test set take gigabytes.
 
         The texts of a sentence are adjacent, so that the similarity of its translations helps compression.
 
@@ -110,7 +112,19 @@ class Examples:
             "byCharacter": self.by_character,
             "languages": self.languages,
         }
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+        for place, (name, value) in enumerate(fields.items()):
+            yield f"{',' if place else '{'}{_json(name)}:"
+            if name == "texts":
+                for first in range(0, len(self.texts), PART):
+                    yield f"{',' if first else '['}{_json(self.texts[first : first + PART])[1:-1]}"
+                yield "]" if self.texts else "[]"
+            else:
+                yield _json(value)
+        yield "}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_examples(text: str) -> int | None:

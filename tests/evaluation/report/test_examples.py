@@ -81,12 +81,14 @@ def test_some_sentences_at_equal_distances(wanted, numbers):
     assert found.seen is None
 
 
-def test_what_is_packed_comes_out_again_and_closes_no_element():
-    found = examples()
-    text = found.text([{"name": "</script>"}], [{"name": "chrf", "title": "chrF"}])
-    kept = packed(text)
+@pytest.mark.parametrize("most", [0, 1, 4, 5])
+def test_what_is_packed_comes_out_again_and_closes_no_element(monkeypatch, most):
+    monkeypatch.setattr("posnmt.evaluation.report.examples.PART", 2)
+    found = examples(most=most)
+    parts = [*found.parts([{"name": "</script>"}], [{"name": "chrf", "title": "chrF"}])]
+    kept = packed(parts)
     assert re.fullmatch(r"[A-Za-z0-9+/]+=*", kept)
-    assert packed(text) == kept
+    assert packed(parts) == packed(["".join(parts)]) == kept
     fields = json.loads(gzip.decompress(base64.b64decode(kept)))
     assert fields["texts"] == found.texts
     assert fields["metrics"] == [{"name": "chrf", "title": "chrF", "scores": found.scores["chrf"]}]
