@@ -93,7 +93,7 @@ def _page(
         SHARED,
         _charts(figures, scored),
         drawings,
-        {} if results.published else files,  # a copy has them beside its page
+        {} if results.published else files,  # of a copy, `posnmt figure` draws what is printed
         results=results,
         recipe=results.recipe,
         answer=_answer(results, words),

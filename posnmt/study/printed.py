@@ -17,6 +17,7 @@ from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.base.files import load_json
 from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.evaluation.analyse.length_effects import D1
+from posnmt.evaluation.report.bands import BANDS, OF_ONE
 from posnmt.evaluation.report.charts import Chart, Curve, Line, Panel
 from posnmt.evaluation.report.grid import dashed
 from posnmt.evaluation.report.likelihood_table import TableCurves, read_curves
@@ -126,7 +127,8 @@ def _beyond(folder: Path, copied: bool, recipe: Recipe, names: Sequence[str]) ->
             panels.append(
                 Panel(Measure("Omitted sentences", f"% of sentences, {sources}", 1), [omitted], "Omitted sentences")
             )
-            about = f"left, {about}; right, from the lowest to the highest seed"
+            of_seeds = BANDS["range"] if max(seeds) > 1 else OF_ONE.format(chart.drawn)
+            about = f"left, {about}; right, {of_seeds}"
     title = f"{recipe.likelihoods[likelihood].title or likelihood}: beyond the lengths of training"
     return Chart(BEYOND, title, "system", systems, panels, "rows", about_bands=about)
 

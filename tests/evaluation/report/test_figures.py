@@ -9,6 +9,7 @@ import statistics
 import subprocess
 from dataclasses import replace
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.collections import LineCollection
@@ -20,6 +21,7 @@ from posnmt.evaluation.report.figures import Style, canvas, draw
 from posnmt.evaluation.report.figures.canvas import MARKERS, STROKES, legend_shape, line_style, marker_style
 from posnmt.evaluation.report.figures.lines import step, ticked
 from posnmt.evaluation.report.figures.style import COLUMN
+from posnmt.evaluation.report.page import inline_svg
 from posnmt.evaluation.report.printed import FORMATS, figures_of
 from posnmt.metrics.measure import Measure
 
@@ -281,3 +283,30 @@ def test_figures_compile(figure, tmp_path):
     log = (tmp_path / "d.log").read_text(encoding="latin-1")
     assert done.returncode == 0, log[-2000:]
     assert not re.search("^Overfull|^! |Missing character", log, re.M)
+
+
+@pytest.mark.parametrize("kind", ["lines", "whiskers", "heat"])
+def test_a_figure_on_a_page_is_smaller_and_draws_the_same(kind):
+    """All words, marks and lines stay; ids are those that are referred to, and classes those that have a style."""
+    curves = [
+        curve_through(f"system {n}", n, [([10.0 + n], (9.0 + n, 11.5 + n)), ([20.0], (19.0, 21.5))]) for n in range(5)
+    ]
+    panels = [Panel(Measure("BLEU", "higher is better", 1), [each]) for each in curves]
+    panels = [Panel(panels[0].measure, curves)] if kind != "whiskers" else panels
+    chart = Chart("c", "BLEU by length", "length", ["1-10", "11-20"], panels, kind, counts=("n", [90, 20]))
+    drawing = draw([chart])["c"]
+    page = inline_svg(drawing, "f7", "a figure")
+    before, after = ElementTree.fromstring(drawing.svg), ElementTree.fromstring(page)
+    assert len(page) < 0.7 * len(drawing.svg)
+
+    def marks(root):
+        tags = [(each.tag.rpartition("}")[2], each) for each in root.iter()]
+        words = [each.text for tag, each in tags if tag == "text"]
+        lines = sum(each.get("d", "").count(letter) for _, each in tags for letter in "ML")
+        return words, lines, [tag for tag, _ in tags].count("use"), [tag for tag, _ in tags].count("image")
+
+    assert marks(after) == marks(before)
+    used = re.findall(r'#(f7-[\w-]+)[")]', page)
+    assert {each.get("id") for each in after.iter() if each.get("id")} == set(used)
+    classes = {each.get("class") for each in after.iter()} - {None, "point"}
+    assert classes == set(re.findall(r"\.(f7-\d+){", page))
