@@ -100,37 +100,42 @@ def _beyond(folder: Path, copied: bool, recipe: Recipe, names: Sequence[str]) ->
     if D1 not in curves.designs:
         todo = "its test needs sentences longer than any in training"
         raise UserError(f"the likelihood {likelihood} has no {D1}", folder, todo)
-    rise = curves.designs[D1]
-    systems = sorted(curves.systems, key=lambda name: rise.levels[name].value)
-    of_systems = [rise.differences.get(name) for name in systems]
-    seeds = [rise.levels[name].seeds for name in systems]
-    better = f"nats a subword, less that of {curves.systems[0]}"
-    loss = Curve(
-        "Beyond training", 0, [0.0 if each is None else each.value for each in of_systems],
-        [None if each is None else each.interval() for each in of_systems], seeds,
-    )  # fmt: skip
-    panels = [Panel(Measure("Rise in loss", better, 3, signed=True, neutral=0), [loss], "Rise in loss beyond training")]
-    about = "95 % intervals over documents and seeds"
+    levels = curves.designs[D1].levels
+    systems = sorted(curves.systems, key=lambda name: levels[name].value)
+    seeds = [levels[name].seeds for name in systems]
+    panels, about = [_rise(curves, systems, seeds)], "95 % intervals over documents and seeds"
     if analysis := next((name for name in names if name in complete), next(iter(complete), None)):
         results, lines = (_copied if copied else _measured)(folder, recipe, analysis, "length")
         [chart] = of_analysis(results, "length", OMITTED, lines)
-        marks = chart.training or []
-        beyond = [place for place, mark in enumerate(marks) if mark != "seen" and place not in chart.few]
-        found = {curve.name: curve for curve in chart.panels[0].curves}
-        if beyond and all(name in found for name in systems):
-            place = beyond[-1]
-            sources = f"sources of {dashed(chart.labels[place])} subwords"
-            omitted = Curve(
-                sources, 0, [found[name].values[place] for name in systems],
-                [found[name].intervals[place] for name in systems], seeds,
-            )  # fmt: skip
-            panels.append(
-                Panel(Measure("Omitted sentences", f"% of sentences, {sources}", 1), [omitted], "Omitted sentences")
-            )
+        if omitted := _omitted(chart, systems, seeds):
+            panels.append(omitted)
             of_seeds = BANDS["range"] if max(seeds) > 1 else OF_ONE.format(chart.drawn)
             about = f"left, {about}; right, {of_seeds}"
     title = f"{recipe.likelihoods[likelihood].title or likelihood}: beyond the lengths of training"
     return Chart(BEYOND, title, "system", systems, panels, "rows", about_bands=about)
+
+
+def _rise(curves: TableCurves, systems: Sequence[str], seeds: Sequence[int]) -> Panel:
+    """D1 of systems less that of the baseline, which is 0."""
+    of_systems = [curves.designs[D1].differences.get(name) for name in systems]
+    values = [0.0 if each is None else each.value for each in of_systems]
+    intervals = [None if each is None else each.interval() for each in of_systems]
+    better = f"nats a subword, less that of {curves.systems[0]}"
+    measure = Measure("Rise in loss", better, 3, signed=True, neutral=0)
+    return Panel(measure, [Curve("Beyond training", 0, values, intervals, seeds)], "Rise in loss beyond training")
+
+
+def _omitted(chart: Chart, systems: Sequence[str], seeds: Sequence[int]) -> Panel | None:
+    """Omitted sentences of systems in the longest bin that training does not cover; None if there is none."""
+    beyond = [place for place, mark in enumerate(chart.training or []) if mark != "seen" and place not in chart.few]
+    found = {curve.name: curve for curve in chart.panels[0].curves}
+    if not beyond or not found.keys() >= {*systems}:
+        return None
+    sources = f"sources of {dashed(chart.labels[beyond[-1]])} subwords"
+    values = [found[name].values[beyond[-1]] for name in systems]
+    intervals = [found[name].intervals[beyond[-1]] for name in systems]
+    measure = Measure("Omitted sentences", f"% of sentences, {sources}", 1)
+    return Panel(measure, [Curve(sources, 0, values, intervals, seeds)], "Omitted sentences")
 
 
 def _of_likelihood(folder: Path, copied: bool, name: str, kind: str) -> list[Chart]:

@@ -90,9 +90,7 @@ def publish(
     Raises:
         UserError: `to` holds something else, nothing of the study is finished, or it has no such likelihood.
     """
-    _check(study_plan, out, to)
-    for name in losses or ():
-        refuse_unknown(name, study_plan.recipe.likelihoods_at(study_plan.scale), "likelihood of this study")
+    _check(study_plan, out, to, losses)
     graph, _ = with_analyses(study_plan, out)
     done = {name: graph.folder(out, name) for name in finished(graph, out)}
     trained = [each for each in study_plan.runs if each.train in done]
@@ -151,8 +149,10 @@ def _write(files: Files, to: Path) -> None:
     write_files(copy, to, KNOWN)
 
 
-def _check(study_plan: Plan, out: Path, to: Path) -> None:
-    """Refuse a folder that is neither empty nor a copy of this study."""
+def _check(study_plan: Plan, out: Path, to: Path, likelihoods: Collection[str] | None) -> None:
+    """Refuse a folder that is neither empty nor a copy of this study, and a likelihood that the study has not."""
+    for name in likelihoods or ():
+        refuse_unknown(name, study_plan.recipe.likelihoods_at(study_plan.scale), "likelihood of this study")
     another = "choose another --to"
     if to.exists() and not to.is_dir():
         raise UserError("the folder of the copy is a file", to, another)
