@@ -9,7 +9,7 @@ translate and score as much as the time allows, in the order of the patterns of 
 FOLDER/copy.tar, as `posnmt study publish` makes it, and models that `--weights` names. A later call goes on. Here,
 `posnmt study run --adopt COPY` takes over trainings, translations and losses, and analyses them.
 
-Steps are forked from a process that has loaded PyTorch, since loading takes as long as a tenth of a small training.
+Steps are forked from a process that has loaded PyTorch, since loading it takes longer than many translations.
 If there is NVIDIA's service for several processes (MPS), start it before, with `nvidia-cuda-mps-control -d`: without it
 a GPU computes for one process at a time. POSNMT_KERNELS=never saves the time that our kernels take to compile.
 """
@@ -101,7 +101,7 @@ def pack(folder: Path, out: Path) -> None:
 
 
 def unpack(packed: Path, folder: Path) -> None:
-    """Restore a study; corpora and texts that are not read are replaced by empty files of their size."""
+    """Restore a study; corpora and texts that are not read are replaced by files of zeros of their size."""
     if folder.exists():
         return
     folder.mkdir(parents=True)
@@ -117,7 +117,7 @@ def unpack(packed: Path, folder: Path) -> None:
 
 
 def stand_in(path: Path, size: int, changed: int) -> None:
-    """An empty file with the size and the time of another."""
+    """A file of zeros with the size and the time of another."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         file.truncate(size)
