@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, main_thread
+from threading import Event, get_ident, main_thread
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -32,18 +32,28 @@ def as_interruption() -> Iterator[None]:
 
     def drop(dropped: sys.UnraisableHookArgs) -> None:
         nonlocal inside
-        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+        if not issubclass(dropped.exc_type, KeyboardInterrupt) or get_ident() != main_thread().ident:
             hook(dropped)
             return
         inside = True
-        _thread.start_new_thread(raise_again, ())
+        handlers = ((each, signal.getsignal(each)) for each in (signal.SIGINT, *ENDS))
+        number, handler = next((each, handler) for each, handler in handlers if callable(handler))
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            signal.signal(number, handler)
+            handler(number, frame)
+
+        signal.signal(number, handle)
+        _thread.start_new_thread(raise_again, (number, handle))
         inside = False  # as the last step: no signal is handled between it and the return
 
-    def raise_again() -> None:
+    def raise_again(number: int, handle: Callable[[int, FrameType | None], None]) -> None:
         while inside:
             time.sleep(0.001)
-        number = next(each for each in (signal.SIGINT, *ENDS) if callable(signal.getsignal(each)))
-        signal.pthread_kill(main_thread().ident or 0, number)  # which ends a wait, too
+        # a signal ends a wait in the system, but not one that just begins: so until it was handled
+        while signal.getsignal(number) is handle:
+            signal.pthread_kill(main_thread().ident or 0, number)
+            time.sleep(0.1)
 
     before = {number: signal.getsignal(number) for number in ENDS}
     try:

@@ -102,8 +102,19 @@ def test_the_wait_for_a_library_gives_its_result_or_its_exception() -> None:
         waited_for("waiting", lambda: 1 // 0)
 
 
-def test_an_interruption_in_a_callback_of_memory_management_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
-    """Python drops what such a callback raises, and prints it."""
+@pytest.mark.parametrize("lost", [0, 3])
+def test_an_interruption_in_a_callback_of_memory_management_is_raised_again(
+    lost: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python drops what such a callback raises, and prints it; a signal just before a wait begins does not end it."""
+    sent: list[int] = []
+
+    def kill(thread: int, number: int) -> None:
+        sent.append(number)
+        if len(sent) > lost:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(signal, "pthread_kill", kill)
 
     class Dying:
         def __del__(self) -> None:
@@ -114,10 +125,10 @@ def test_an_interruption_in_a_callback_of_memory_management_is_raised_again(capf
             Dying()
             time.sleep(200)
 
-    hook = sys.unraisablehook
+    hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         work()
     assert time.monotonic() - began < 100, "the wait has ended"
-    assert sys.unraisablehook == hook
+    assert (sys.unraisablehook, signal.getsignal(signal.SIGINT)) == (hook, handler)
     assert capfd.readouterr().err == ""

@@ -45,7 +45,7 @@ def test_a_copy_that_a_killed_process_left_is_one(tmp_path: Path, monkeypatch: p
     """Before its files were complete, and while they were moved to their places."""
     study_plan, to = plan(load("choose"), "smoke", None), tmp_path / "copy"
     (to / ".files.0123abcd.partial").mkdir(parents=True)
-    _check(study_plan, tmp_path / "study", to)
+    _check(study_plan, tmp_path / "study", to, None)
     mark = as_json({"recipe": study_plan.recipe.recipe, "scale": "smoke"})
     for moment in (1, 2):
         place, moved = tmp_path / str(moment), []
@@ -60,7 +60,7 @@ def test_a_copy_that_a_killed_process_left_is_one(tmp_path: Path, monkeypatch: p
             patch.setattr(os, "replace", replace)
             with pytest.raises(KeyboardInterrupt):
                 _write({"README.md": b"1", MARK: mark}, place)
-        _check(study_plan, tmp_path / "study", place)
+        _check(study_plan, tmp_path / "study", place, None)
         assert {path.name for path in place.iterdir()} == {"README.md", MARK}
 
 
