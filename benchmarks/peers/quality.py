@@ -109,13 +109,13 @@ def marian_outputs(job: Job) -> list[list[int]]:
     return [json.loads(line) for line in (job.folder / "outputs.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def fairseq_outputs(job: Job) -> list[list[int]]:
-    """Greedy translations of dev by fairseq's own command, as numbers of subwords."""
+def fairseq_outputs(job: Job, subset: str = "valid") -> list[list[int]]:
+    """Greedy translations of dev, or of another text, by fairseq's own command, as numbers of subwords."""
     text = run(
         [
             *launcher(job, "fairseq-generate"), job.data / "fairseq", "--path", job.folder / "model/checkpoint_last.pt",
-            "--source-lang", SOURCE, "--target-lang", TARGET, "--gen-subset", "valid", "--cpu", "--beam", "1",
-            "--max-len-a", "2", "--max-len-b", "50",
+            "--source-lang", SOURCE, "--target-lang", TARGET, "--gen-subset", subset, "--beam", "1",
+            "--max-len-a", "2", "--max-len-b", "50", *([] if job.on_gpu else ["--cpu"]),
         ],
         job.folder / "generate.log",
     )  # fmt: skip

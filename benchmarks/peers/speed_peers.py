@@ -18,7 +18,7 @@ from speed_trainer import REPORT, Job, Report, Trainer, by_pattern
 from posnmt.data.subword import BOS, EOS, PAD
 
 CONFIG = Path(__file__).parents[2] / "configs" / "tanaka-en-ja.yaml"
-RATE, BETAS = 1e-3, (0.9, 0.98)
+BETAS = (0.9, 0.98)
 BOTH = ("transformer", "relative")
 COUNTER = by_pattern(r"updates (?P<step>\d+), target tokens (?P<tokens>\d+), seconds (?P<seconds>[\d.]+)")
 OPENNMT_LOG = by_pattern(r"Step +(?P<step>\d+)/.* bsz: *\d+/ *(?P<mean>\d+)/.*/ *(?P<rate>\d+) tok/s;")
@@ -61,7 +61,7 @@ def opennmt(job: Job) -> Command:
     """OpenNMT-py 3.5 as `opennmt_tanaka.py` trains it, in another size and without its validation."""
     shape, relative = job.shape, job.system == "relative"
     settings = argparse.Namespace(
-        output=job.data, seed=1, warmup=job.warmup, peak_rate=RATE, batch=job.batch, every=job.updates
+        output=job.data, seed=1, warmup=job.warmup, peak_rate=job.rate, batch=job.batch, every=job.updates
     )
     config = configuration(settings)
     config["data"].pop("valid")
@@ -95,7 +95,7 @@ def eole(job: Job) -> Command:
             "save_checkpoint_steps": job.updates, "bucket_size": 20011, "num_workers": 0,
             "batch_type": "tokens", "batch_size": job.batch, "normalization": "tokens", "compute_dtype": "fp32",
             "optim": "adam", "adam_beta1": BETAS[0], "adam_beta2": BETAS[1], "decay_method": "noam",
-            "warmup_steps": job.warmup, "learning_rate": RATE * (shape["width"] * job.warmup) ** 0.5,
+            "warmup_steps": job.warmup, "learning_rate": job.rate * (shape["width"] * job.warmup) ** 0.5,
             "max_grad_norm": 1.0,
             "param_init": 0, "param_init_method": "xavier_uniform",
             "dropout": [0.1], "attention_dropout": [0.0], "label_smoothing": 0.1,
@@ -106,10 +106,11 @@ def eole(job: Job) -> Command:
 
 def fairseq_setup(job: Job) -> Command:
     """fairseq's own binary form of the data."""
+    test: Command = ["--testpref", job.data / "test"] if (job.data / f"test.{SOURCE}").exists() else []
     return [
         *launcher(job, "fairseq-preprocess"), "--source-lang", SOURCE, "--target-lang", TARGET,
         "--trainpref", job.data / "train", "--validpref", job.data / "valid", "--destdir", job.data / "fairseq",
-        "--srcdict", job.data / "dictionary", "--joined-dictionary",
+        "--srcdict", job.data / "dictionary", "--joined-dictionary", *test,
     ]  # fmt: skip
 
 
@@ -129,14 +130,18 @@ def fairseq(job: Job) -> Command:
             ("attention-heads", "heads"),
         ):  # fmt: skip
             stacks += [f"--{stack}-{option}", str(shape[value])]
+    schedule: Command = ["--lr-scheduler", "inverse_sqrt"]
+    if job.schedule == "linear":
+        schedule = ["--lr-scheduler", "polynomial_decay", "--total-num-update", str(job.updates)]
     return [
         *launcher(job, "fairseq-train"), job.data / "fairseq", "--task", "translation",
         "--source-lang", SOURCE, "--target-lang", TARGET, "--arch", "transformer", *stacks, "--share-all-embeddings",
-        "--dropout", "0.1", "--attention-dropout", "0", "--activation-dropout", "0",
+        "--dropout", str(job.dropout), "--attention-dropout", "0", "--activation-dropout", "0",
         "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
-        "--optimizer", "adam", "--adam-betas", str(BETAS), "--clip-norm", "1", "--lr", str(RATE),
-        "--lr-scheduler", "inverse_sqrt", "--warmup-updates", str(job.warmup),
-        "--max-tokens", str(job.batch), "--max-update", str(job.updates), "--seed", str(job.seed), "--cpu",
+        "--optimizer", "adam", "--adam-betas", str(BETAS), "--clip-norm", "1", "--lr", str(job.rate),
+        *schedule, "--warmup-updates", str(job.warmup),
+        "--max-tokens", str(job.batch), "--max-update", str(job.updates), "--seed", str(job.seed),
+        *([] if job.on_gpu else ["--cpu"]),
         "--log-interval", str(REPORT), "--log-format", "json", *evaluation,
     ]  # fmt: skip
 
@@ -172,7 +177,7 @@ def joeynmt(job: Job) -> Command:
         },
         "testing": {},
         "training": {
-            "optimizer": "adam", "adam_betas": list(BETAS), "learning_rate": RATE, "learning_rate_min": 0.0,
+            "optimizer": "adam", "adam_betas": list(BETAS), "learning_rate": job.rate, "learning_rate_min": 0.0,
             "learning_rate_warmup": job.warmup, "scheduling": "warmupinversesquareroot", "clip_grad_norm": 1.0,
             "normalization": "tokens", "label_smoothing": 0.1, "batch_type": "token", "batch_size": job.batch,
             "epochs": 1000, "updates": job.updates, "logging_freq": REPORT, "validation_freq": 1000 * REPORT,
@@ -198,7 +203,7 @@ def sockeye(job: Job) -> Command:
         "--transformer-feed-forward-num-hidden", str(shape["feed_forward"]),
         "--embed-dropout", "0.1", "--transformer-dropout-prepost", "0.1", "--transformer-dropout-act", "0",
         "--transformer-dropout-attention", "0", "--label-smoothing", "0.1",
-        "--optimizer", "adam", "--optimizer-betas", ":".join(map(str, BETAS)), "--initial-learning-rate", str(RATE),
+        "--optimizer", "adam", "--optimizer-betas", ":".join(map(str, BETAS)), "--initial-learning-rate", str(job.rate),
         "--learning-rate-scheduler-type", "inv-sqrt-decay", "--learning-rate-warmup", str(job.warmup),
         "--gradient-clipping-type", "norm", "--gradient-clipping-threshold", "1",
         "--batch-type", "max-word", "--batch-size", str(job.batch), "--max-updates", str(job.updates),

@@ -43,6 +43,10 @@ class Job:
         seed: of the weights, the order of the batches and what is dropped.
         warmup: updates in which the learning rate grows.
         evaluate_every: updates between two evaluations on dev; 0: none.
+        rate: the highest learning rate.
+        schedule: `inverse-square-root`, or `linear`: to 0 at the last update. Other than the first for fairseq alone.
+        dropout: of embeddings and sub-layers. Other than 0.1 for fairseq alone.
+        on_gpu: whether to train on a GPU; for fairseq alone.
     """
 
     system: str
@@ -56,6 +60,10 @@ class Job:
     seed: int = 1
     warmup: int = 600
     evaluate_every: int = 0
+    rate: float = 1e-3
+    schedule: str = "inverse-square-root"
+    dropout: float = 0.1
+    on_gpu: bool = False
 
     @property
     def shape(self) -> dict[str, int]:
