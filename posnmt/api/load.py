@@ -21,7 +21,7 @@ from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
 from posnmt.data.lines import checked_lines, listed, portions
-from posnmt.data.marks import mark_for
+from posnmt.data.marks import lacks_mark, mark_for
 from posnmt.run.run import CHECKPOINTS, Run
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
@@ -102,6 +102,7 @@ class TrainedModel:
     ) -> None:
         self.runs = list(runs)
         self._decode, self._checkpoint, self._device, self._mark = decode, checkpoint, device, mark
+        self._tags = () if mark else tuple(self.runs[0].marks)
         self._searching = self._translator(decode.precision, decode.cuda_graphs)
         self._exact = None if self._searching.narrow else self._searching
 
@@ -122,8 +123,8 @@ class TrainedModel:
 
         The texts are those of `posnmt translate` with the same options. A `posnmt.TranslationWarning` counts the lines
         with characters that the vocabulary lacks, those whose translations have other placeholders, mark-up, addresses
-        or paths, those that `as-trained` had translated a sentence at a time, and those whose translations leave out
-        sentences, or did so before they were mended.
+        or paths, those that `as-trained` had translated a sentence at a time, those whose translations leave out
+        sentences, or did so before they were mended, and those without the language tag of a multilingual model.
 
         Args:
             lines: one sentence each, of any length.
@@ -147,6 +148,9 @@ class TrainedModel:
         if count and search.decode.split == "as-trained":
             why = why_in_parts(self._searching.several)
             sentences.append(f"{count:,} of {len(translations):,} lines {why}")
+        if untagged := sum(lacks_mark(each.request.line, self._tags) for each in translations):
+            what = f"{untagged:,} of {len(translations):,} lines begin with no language tag of the training text"
+            sentences.append(f"{what}; choose the target language with `to` of `posnmt.load`")
         if sentences:
             todo = "`hypotheses` names them in `unknown`, `differing`, `omitted`, `mended` and `in_sentences`"
             warnings.warn(f"{'; '.join(sentences)}; {todo}", TranslationWarning, stacklevel=3)  # behind `typed`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,11 @@ def mark_of(line: str) -> str | None:
     """The mark at the beginning of a line; None if it has none."""
     match = _MARK.match(line)
     return None if match is None else match[1]
+
+
+def lacks_mark(line: str, marks: Collection[str]) -> bool:
+    """Whether a line that is not empty begins with none of the marks that a model was trained with; not without any."""
+    return bool(marks) and bool(line.strip()) and mark_of(line) not in marks
 
 
 def marks_in(pairs: Pairs, subwords: Subwords) -> dict[str, int]:

@@ -14,7 +14,7 @@ from posnmt.base.version import __version__
 from posnmt.config.schema import Positions
 from posnmt.config.writing import is_foreign
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.data.marks import mark_for
+from posnmt.data.marks import lacks_mark, mark_for
 from posnmt.run.run import Run
 from posnmt.translate.engine import Engine
 from posnmt.translate.engines import ModelChoice
@@ -82,6 +82,7 @@ def translate_lines(
     source = Source.read(files, model.decode.join)
     search = replace(search, terms=None if files.terms is None else Terms.read(files.terms))
     engine = model.load()
+    tags = () if engine.text.source.mark else tuple(model.marks())
     subwords, started = 0, time.monotonic()
 
     def settings() -> dict[str, Any]:
@@ -95,8 +96,10 @@ def translate_lines(
             translations = engine.translate(requests, search)
             written = [line for each in translations for line in output_lines(each, form, nbest, engine.text.target)]
             for each in translations:
-                foreign = is_foreign(each.request.line, engine.text.source.words.language)
-                record.remark(each.request.number, [*each.remarks, *["foreign"] * foreign])
+                line = each.request.line
+                foreign, untagged = is_foreign(line, engine.text.source.words.language), lacks_mark(line, tags)
+                remarks = [*each.remarks, *["foreign"] * foreign, *["untagged"] * untagged]
+                record.remark(each.request.number, remarks)
             out.add("".join(written), len(requests))
             subwords += sum(len(each.source) for each in translations)
             if source.lines is not None:

@@ -12,6 +12,7 @@ from posnmt.translate.repetition import REPEATS
 from posnmt.translate.several import why_in_parts
 
 WARNINGS = {
+    "untagged": "{of} lines begin with no language tag of the training text; choose the target language with --to",
     "too_long": "{of} lines were too long for one piece and were translated in parts, cut at ends of sentences, clauses"
     " or words; see --split",
     "at_limit": "{of} lines reached the output limit of {decode.max_ratio:g} x source + {decode.max_extra} subwords;"
@@ -28,7 +29,7 @@ WARNINGS = {
     "repetitive": f"{{of}} translations repeat a group of subwords {REPEATS} times in a row or more, as the source does"
     " not",
 }
-"""Name in `posnmt.translate.translations.REMARKS` → sentence; `of` is how many of how many."""
+"""Name in `posnmt.translate.translations.REMARKS`, or `untagged` → sentence; `of` is how many of how many."""
 
 CARRIED = "; words with them are carried over as they are where they stand alone"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import warnings
 
 import pytest
 
@@ -71,6 +73,23 @@ def test_lines_are_translated_as_with_their_mark(many):
     assert hypotheses(many / "run", "--input", many / "plain", "--split", "off", "--to", "fr") == wanted
     assert hypotheses(many / "run", "--input", many / "plain", "--split", "off") != wanted
     assert wanted[3] == []
+
+
+def test_lines_without_a_tag_are_told(many):
+    """At both doors, and with CTranslate2; not the lines that have one, nor a model of one language."""
+    begin = r"4 of 5 lines begin with no language tag of the training text"
+    for engine in ("torch", "ctranslate2"):
+        _, said = run("translate", many / "run", "--input", many / "plain", "--engine", engine)
+        assert re.search(rf"warning: {begin}; choose the target language with --to \(lines 1, 2, 3, 5\)", said)
+        for options in (["--input", many / "marked"], ["--input", many / "plain", "--to", "fr"]):
+            assert "language tag" not in run("translate", many / "run", *options, "--engine", engine)[1]
+    lines = (many / "plain").read_text().splitlines()
+    with pytest.warns(posnmt.TranslationWarning, match=rf"{begin}; choose the target language with `to`"):
+        posnmt.load(many / "run").translate(lines)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        posnmt.load(many / "run", to="fr").translate(lines)
+    assert not [each for each in caught if "language tag" in str(each.message)]
 
 
 def test_scores_and_python_know_the_language(many):
