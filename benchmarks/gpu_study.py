@@ -4,10 +4,11 @@
     python benchmarks/gpu_study.py run FILE.tar.xz --study DIR --out FOLDER [--seconds 570] [--per-gpu 15] \\
         [--first PATTERN ...] [--weights PATTERN]
 
-`pack`, here: the finished texts and stores of a study, without what trainings do not read. `run`, there: train,
-translate and score as much as the time allows, in the order of the patterns of `--first`, then all else; write
-FOLDER/copy.tar, as `posnmt study publish` makes it, and models that `--weights` names. A later call goes on. Here,
-`posnmt study run --adopt COPY` takes over trainings, translations and losses, and analyses them.
+`pack`, here: the finished texts and stores of a study, without what trainings do not read, and what it has adopted from
+a published copy, which is not made again. `run`, there: train, translate and score as much as the time allows, in the
+order of the patterns of `--first`, then all else; write FOLDER/copy.tar, as `posnmt study publish` makes it, and models
+that `--weights` names. A later call goes on. Here, `posnmt study run --adopt COPY` takes over trainings, translations
+and losses, and analyses them.
 
 Steps are forked from a process that has loaded PyTorch, since loading it takes longer than many translations.
 If there is NVIDIA's service for several processes (MPS), start it before, with `nvidia-cuda-mps-control -d`: without it
@@ -35,6 +36,7 @@ from posnmt.base.files import read_json
 from posnmt.data.store import Store
 from posnmt.evaluation.analyse import scoring
 from posnmt.study import study
+from posnmt.study.copied_losses import FOLDER as ADOPTED
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.publish import publish
 from posnmt.study.steps import store_of
@@ -80,7 +82,7 @@ def main() -> int:
 
 
 def pack(folder: Path, out: Path) -> None:
-    """Write the finished texts and stores of a study as a tar file, without what trainings do not read."""
+    """Write the finished texts and stores of a study, and what it has without weights, as a tar file."""
     study_plan = study.load_plan(folder)
     graph = Graph(study_plan.steps.values(), KINDS)
     read = {need for step in graph.steps.values() if step.kind != "prepare" for need in step.needs.values()}
@@ -90,8 +92,14 @@ def pack(folder: Path, out: Path) -> None:
         for name in (study.REQUEST, STUDY, HASHES):
             if (folder / name).exists():
                 tar.add(folder / name, arcname=name)
-        texts = [each for each in study.finished(graph, folder) if graph.steps[each].kind not in MADE]
-        places = {graph.folder(folder, name): name for name in texts}  # steps with the same key share a folder
+        finished = {graph.folder(folder, name): name for name in study.finished(graph, folder)}  # some share a folder
+        places = {
+            place: name
+            for place, name in finished.items()
+            if graph.steps[name].kind not in MADE or not any(place.rglob("*.safetensors"))
+        }
+        if (folder / ADOPTED).exists():
+            tar.add(folder / ADOPTED, arcname=ADOPTED)
         for place, name in places.items():
             for path in sorted(place.rglob("*")):
                 text = name in bulky and path.suffix != ".json"
@@ -112,7 +120,9 @@ def unpack(packed: Path, folder: Path) -> None:
             stand_in(Path(name), size, changed)
     for done in folder.glob("steps/*/*/done.json"):
         for name, facts in (read_json(done) or {})["files"].items():
-            if not (path := done.parent / name).exists():
+            if (path := done.parent / name).exists():
+                os.utime(path, ns=(facts["mtime_ns"], facts["mtime_ns"]))  # a tar file rounds it
+            else:
                 stand_in(path, facts["size"], facts["mtime_ns"])
 
 

@@ -88,3 +88,18 @@ def test_a_study_that_is_packed_trains_elsewhere_and_its_copy_is_analysed_here(t
     assert not list(home.glob("steps/train/*/run/*.safetensors"))
     assert values(home, "select state from runs") == [("done",)]
     assert list(home.glob("steps/likelihood/*/done.json"))
+
+    # with another seed: what was adopted is not made again
+    two = ["--set", "scales.smoke.seeds=2"]
+    run("-m", "posnmt", *words, home, *two, *texts)
+    run(script, "pack", "--study", home, "--out", packed)
+    more, begun = tmp_path / "more", tmp_path / "more out"
+    said = run(script, "run", packed, "--study", more, "--out", begun, "--per-gpu", 2, "--seconds", 600)
+    assert "written" in said
+    assert len(list(more.glob("steps/train/*/run/model.safetensors"))) == 1
+    with tarfile.open(begun / "copy.tar") as tar:
+        tar.extractall(tmp_path / "second", filter="data")
+    final = tmp_path / "final"
+    run("-m", "posnmt", *words, final, *two, "--adopt", tmp_path / "second" / "copy")
+    assert not list(final.glob("steps/train/*/run/*.safetensors"))
+    assert values(final, "select state from runs") == [("done",), ("done",)]
