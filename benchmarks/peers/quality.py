@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -55,7 +54,6 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="of all")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # fairseq's checkpoints, made here, hold more than tensors
     common = [
         f"data.root={arguments.corpus.absolute()}", f"data.store={arguments.out.absolute()}/stores",
         f"model.size={arguments.size}", f"train.batch={arguments.batch}", f"train.schedule.warmup={WARMUP}",

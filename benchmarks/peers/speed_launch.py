@@ -3,7 +3,7 @@
     python speed_launch.py fairseq-preprocess|fairseq-train|fairseq-generate|sockeye-train|joeynmt ARGUMENTS...
 
 fairseq is not made for Python 3.11, which refuses default values that cannot be hashed in a dataclass: its
-configurations get a hash. It translates with its own encoder layers, because it calls PyTorch's fused layer in a way
+configurations get a hash. It evaluates with its own encoder layers, because it calls PyTorch's fused layer in a way
 that today's PyTorch refuses. The logs of Sockeye (padded source tokens) and JoeyNMT (rates without counts) do not
 contain the real target tokens: `Counter` counts the batches as they pass.
 """
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable
+from importlib.machinery import FileFinder
 from typing import Any
 
 EVERY = 10
@@ -51,7 +53,7 @@ def count_calls(owner: Any, method: str, tokens: Callable[[Any], int]) -> None:
 
 
 def fairseq(module: str) -> None:
-    """One of fairseq's commands, with configurations that have a hash."""
+    """One of fairseq's commands, made to work with today's Python and PyTorch."""
     plain = dataclasses.dataclass
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
@@ -62,10 +64,12 @@ def fairseq(module: str) -> None:
         return plain(cls, **options)
 
     dataclasses.dataclass = dataclass  # type: ignore[assignment]
+    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # its checkpoints, made here, hold more than tensors
+    # hydra-core 1.0.7 finds its plugins by a method that Python 3.12 no longer has.
+    FileFinder.find_module = lambda finder, name: finder.find_spec(name).loader  # type: ignore[assignment, union-attr]
     command = importlib.import_module(f"fairseq_cli.{module}")
-    if module == "generate":
-        layer = importlib.import_module("fairseq.modules.transformer_layer").TransformerEncoderLayerBase
-        layer.load_to_BT = property(lambda self: False, lambda self, value: None)
+    layer = importlib.import_module("fairseq.modules.transformer_layer").TransformerEncoderLayerBase
+    layer.load_to_BT = property(lambda self: False, lambda self, value: None)
     command.cli_main()
 
 
