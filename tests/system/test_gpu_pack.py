@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 from packaging.requirements import Requirement
 
 from benchmarks.gpu_pack import canonical, missing, requirements, roots
+from benchmarks.peers.fairseq_pack import BUILDERS, CARRIED, CONSTRAINTS, pinned
 
 
 def names(found: list[str]) -> set[str]:
@@ -34,3 +35,11 @@ def test_a_requirement_of_an_extra_or_of_another_system_is_not_needed() -> None:
     lines = ["joblib", "pytest; extra == 'dev'", "colorama; sys_platform == 'win32'", "tomli; python_version < '3.11'"]
     assert list(requirements(lines, "3.12")) == [Requirement("joblib")]
     assert [each.name for each in requirements(lines, "3.10")] == ["joblib", "tomli"]
+
+
+def test_what_is_carried_and_built_for_fairseq_has_a_version() -> None:
+    assert pinned("# a comment with ==\nantlr4-python3-runtime==4.8\n# then\nnumpy==1.23.5\n") == {
+        "antlr4-python3-runtime": "antlr4-python3-runtime==4.8",
+        "numpy": "numpy==1.23.5",
+    }
+    assert {*CARRIED, *BUILDERS} <= pinned(CONSTRAINTS.read_text(encoding="utf-8")).keys()
