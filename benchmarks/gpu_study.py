@@ -45,8 +45,8 @@ from posnmt.study.workflow.execute import main as run_step
 from posnmt.study.workflow.folder import LOG, STUDY, alteration
 from posnmt.study.workflow.graph import HASHES, Graph, Step
 
-LEFT_OUT = ("dropped.tsv",)
-"""Files of stores that trainings do not read. Nor do they read the texts that a store was made from."""
+TRAINED, LEFT_OUT = "train.arrow", ("dropped.tsv",)
+"""The file of a store that trainings read, and those that they do not. Nor do they read the texts that it is of."""
 MADE = ("train", "translate", "likelihood")
 """Kinds of steps that are run there."""
 KEPT = 40
@@ -98,12 +98,16 @@ def pack(folder: Path, out: Path) -> None:
             for place, name in finished.items()
             if graph.steps[name].kind not in MADE or not any(place.rglob("*.safetensors"))
         }
+        trainings = [step for step in graph.steps.values() if step.kind == "train"]
+        left = [step for step in trainings if graph.folder(folder, step.name) not in places]
+        stores = {graph.folder(folder, need) for step in left for need in step.needs.values()}
         if (folder / ADOPTED).exists():
             tar.add(folder / ADOPTED, arcname=ADOPTED)
         for place, name in places.items():
             for path in sorted(place.rglob("*")):
                 text = name in bulky and path.suffix != ".json"
-                if path.is_file() and not text and path.name not in LEFT_OUT:
+                unread = path.name in LEFT_OUT or (path.name == TRAINED and place not in stores)
+                if path.is_file() and not text and not unread:
                     tar.add(path, arcname=path.relative_to(folder))
     print(f"{out}: {out.stat().st_size / 2**20:.1f} MiB")
 

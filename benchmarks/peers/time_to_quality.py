@@ -538,7 +538,6 @@ def main() -> None:
     if arguments.command == "table":
         print_tables(arguments, corpora)
         return
-    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # fairseq's checkpoints, made here, hold more than tensors
     arguments.environments = arguments.environments.absolute()
     if not arguments.gpu:
         prepare_environment(arguments.environments / "fairseq", "constraints-fairseq.txt")
