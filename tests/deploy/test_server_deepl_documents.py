@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from types import SimpleNamespace
 
 import deepl
 import pytest
@@ -48,8 +49,10 @@ def ended(client, handle):
     return status
 
 
-def test_a_document_by_deepls_own_call(client, expected, tmp_path):
-    """Which asks again after five seconds."""
+def test_a_document_by_deepls_own_call(client, expected, tmp_path, monkeypatch):
+    """Which asks again after five seconds; here sooner."""
+    clock = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
+    monkeypatch.setattr(deepl.translator, "time", clock)
     (tmp_path / "page.html").write_text(PAGE)
     before = client.get_usage().character.count
     status = client.translate_document_from_filepath(
@@ -76,7 +79,8 @@ def test_a_document_is_downloaded_once_with_its_key(client, expected, served):
             call(handle)
 
 
-def test_the_states_of_a_document(client, expected, served):
+def test_the_states_of_a_document(client, expected, served, monkeypatch):
+    monkeypatch.setattr(deepl.http_client, "max_network_retries", 1)  # of what is not ready
     held = served.service.held
     free, held._turns = held._turns, asyncio.Semaphore(0)
     try:
