@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
+import traceback
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.fuzz import fuzz
 from tests.fuzz.hunt import fault_of, hunt
 from tests.fuzz.whole_commands import Commands
-from tests.support.sources import SOURCES
+from tests.support.forked import fork
 
 CASES = sorted(path for path in fuzz.CASES.rglob("*") if path.is_file())
 
@@ -43,22 +43,37 @@ def test_commands_that_failed_once() -> None:
                 assert fault_of(commands.attempt, json.loads(path.read_bytes())) is None, path
 
 
-def searched(*arguments: object) -> str:
-    """What a search prints, in a process of its own, whose memory is bounded."""
-    command = [sys.executable, "-m", fuzz.__name__, *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": SOURCES}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def searched(folder: Path, *arguments: object) -> str:
+    """What a search prints, in a fork of this process, whose memory is bounded."""
+    printed = folder / "printed"
+    child = fork()
+    if not child:
+        status = 1
+        try:
+            with printed.open("wb") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+            sys.argv = ["fuzz.py", *map(str, arguments), "--cases", str(folder / "cases")]
+            fuzz.main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == 0, printed.read_text()
+    return printed.read_text()
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "200 inputs of 20 parsers" in searched("parsers", "--count", 200, "--seed", 11, "--cases", tmp_path)
+    assert "200 inputs of 20 parsers" in searched(tmp_path, "parsers", "--count", 200, "--seed", 11)
 
 
 def test_odd_commands(tmp_path: Path) -> None:
-    assert "8 commands, seed 3" in searched("commands", "--count", 8, "--seed", 3, "--cases", tmp_path)
+    assert "8 commands, seed 3" in searched(tmp_path, "commands", "--count", 8, "--seed", 3)
 
 
 def test_a_command_that_fails_is_noticed(monkeypatch) -> None:
