@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -50,18 +51,15 @@ def searched(folder: Path, *arguments: object) -> str:
     if not child:
         status = 1
         try:
-            with printed.open("wb") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-            sys.argv = ["fuzz.py", *map(str, arguments), "--cases", str(folder / "cases")]
-            fuzz.main()
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-        except BaseException:
-            traceback.print_exc()
+            with printed.open("w") as file, redirect_stdout(file), redirect_stderr(file):
+                sys.argv = ["fuzz.py", *map(str, arguments), "--cases", str(folder / "cases")]
+                try:
+                    fuzz.main()
+                except SystemExit as ended:
+                    status = int(ended.code or 0)
+                except BaseException:
+                    traceback.print_exc()
         finally:
-            sys.stdout.flush()
             os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status == 0, printed.read_text()
