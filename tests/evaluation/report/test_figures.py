@@ -222,6 +222,18 @@ def test_fonts_are_embedded_as_truetype(font, embedded):
     assert b"/Type3" not in pdf
 
 
+@pytest.mark.parametrize("font", ["sans", "serif"])
+def test_the_font_of_common_letters_gives_the_same_page_as_the_whole_font(font, monkeypatch):
+    def parts(common):
+        monkeypatch.setattr(canvas, "COMMON", common)
+        pdf = draw([chart()], Style(font=font))["by-length"].pdf.rpartition(b"\nxref")[0]
+        return re.sub(rb"/Length1 (?s:.*?)endstream|/FontBBox.*|[A-Z]{6}\+", b"", pdf), pdf
+
+    (common, one), (whole, other) = parts(canvas.COMMON), parts(frozenset())
+    assert common == whole
+    assert one != other, "the glyphs come from two files"
+
+
 @pytest.fixture(scope="module")
 def figure():
     [made] = figures_of([replace(chart(), signature="tok:13a|version:2")], Style(5.5, "serif", alone=True), "sd")

@@ -43,6 +43,8 @@ STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.
 
 # Replaces letters in a PDF that the font does not have.
 UNKNOWN = "\N{WHITE SQUARE}"
+# Latin letters, punctuation, arrows and operators: a PDF with these alone is made from a font of these alone.
+COMMON = frozenset({"\n", UNKNOWN, *map(chr, [*range(0x20, 0x180), *range(0x2010, 0x2045), *range(0x2190, 0x2270)])})
 
 # Sizes in inches: the parts of a figure.
 LEFT, RIGHT = 0.44, 0.16
@@ -295,18 +297,24 @@ def _known_letters(font: Font) -> frozenset[str]:
 
 
 @cache
-def _plain_font(name: Font) -> Path:
-    """The file of a font without the tables for complex scripts and formulas.
+def _plain_font(name: Font, common: bool = False) -> Path:
+    """The file of a font without the tables for complex scripts and formulas, with all letters or those of `COMMON`.
 
-    Matplotlib does not use these tables, but reduces them for each PDF, which takes half of the time of a figure.
+    Matplotlib does not use these tables, and it reads and reduces the whole font for each PDF, which takes most of the
+    time of a figure.
     """
+    from fontTools.subset import Options, Subsetter
     from fontTools.ttLib import TTFont
     from matplotlib.font_manager import findfont
 
     font = TTFont(findfont(FAMILIES[name][0]), recalcTimestamp=False)
-    for table in {"GDEF", "GPOS", "GSUB", "MATH"} & set(font.keys()):
+    for table in {"FFTM", "GDEF", "GPOS", "GSUB", "MATH"} & set(font.keys()):
         del font[table]
-    path = Path(_fonts().name, f"{FAMILIES[name][0].replace(' ', '')}.ttf")
+    if common:
+        subsetter = Subsetter(Options(glyph_names=True, recommended_glyphs=True, legacy_kern=True))
+        subsetter.populate(unicodes=map(ord, COMMON))
+        subsetter.subset(font)
+    path = Path(_fonts().name, f"{FAMILIES[name][0].replace(' ', '')}{'-common' * common}.ttf")
     font.save(path)
     return path
 
@@ -351,10 +359,12 @@ def save(figure: Figure, style: Style, points: Sequence[tuple[float, float, str]
     svg, pdf = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     tex = picture(figure) if style.alone else ""
-    known = _known_letters(style.font)
-    for text in figure.findobj(Text):
+    known, texts = _known_letters(style.font), figure.findobj(Text)
+    for text in texts:
         # Otherwise matplotlib would embed a fallback font of boxes, which takes a second.
         text.set_text("".join(letter if letter in known else UNKNOWN for letter in text.get_text()))
-        text.get_fontproperties().set_file(_plain_font(style.font))
+    font = _plain_font(style.font, all(COMMON.issuperset(text.get_text()) for text in texts))
+    for text in texts:
+        text.get_fontproperties().set_file(font)
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return Drawing(svg.getvalue().decode("utf-8"), pdf.getvalue(), tex, points)
