@@ -31,8 +31,8 @@ pictures: $(READY)
 	$(BIN)/python docs/scripts/screenshots.py
 
 # A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them. What needs
-# other programs has targets of its own.
-TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto
+# other programs has targets of its own. Compiled modules are kept: tests start many processes that import them.
+TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto
 FAST := -m "not slow" -rs --dist loadfile --no-loadscope-reorder --ignore tests/peers --ignore tests/browser
 test: $(READY)
 	$(TEST) $(FAST)
