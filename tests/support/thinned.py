@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 SOME = {
-    "data/test_offsets.py::test_real_corpora": 4,
+    "data/test_offsets.py::test_real_corpora": 12,
     "metrics/test_ter.py::test_unlike_lines": 4,
     "model/test_compiled.py::test_a_graph_serves_all_layers_of_a_stack_and_all_lengths": 5,
     "model/test_gradients.py::test_bf16_differs_by_rounding_alone": 2,
