@@ -24,7 +24,7 @@ from posnmt.translate.records import output_lines
 from posnmt.translate.requests import Search
 from posnmt.translate.runs import DIGITS
 from posnmt.translate.source import Files, Source
-from posnmt.translate.summary import summary
+from posnmt.translate.summary import WARNINGS, summary
 from posnmt.translate.terms import Terms
 from posnmt.translate.translator import Translator, choose_runs
 
@@ -167,5 +167,8 @@ def score_files(
     chosen = None if positions is None else Positions.model_validate(positions)
     translator = Translator.load([run], checkpoint, chosen)
     translator.text = translator.text.marked(mark)
+    if untagged := 0 if mark else sum(lacks_mark(line, run.marks) for line in sources):
+        with Display() as display:
+            display.say(f"warning: {WARNINGS['untagged'].format(of=f'{untagged:,} of {len(sources):,}')}")
     for value in translator.score_lines(sources, targets, names=(str(source), str(target))):
         print(f"{value:.6f}")

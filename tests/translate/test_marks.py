@@ -76,13 +76,19 @@ def test_lines_are_translated_as_with_their_mark(many):
 
 
 def test_lines_without_a_tag_are_told(many):
-    """At both doors, and with CTranslate2; not the lines that have one, nor a model of one language."""
+    """At each door, and with CTranslate2; not the lines that have one, nor a model of one language."""
     begin = r"4 of 5 lines begin with no language tag of the training text"
     for engine in ("torch", "ctranslate2"):
         _, said = run("translate", many / "run", "--input", many / "plain", "--engine", engine)
         assert re.search(rf"warning: {begin}; choose the target language with --to \(lines 1, 2, 3, 5\)", said)
         for options in (["--input", many / "marked"], ["--input", many / "plain", "--to", "fr"]):
             assert "language tag" not in run("translate", many / "run", *options, "--engine", engine)[1]
+    _, said = run("score", many / "run", "--source", many / "plain", "--target", many / "plain")
+    assert re.search(rf"warning: {begin}; choose the target language with --to", said)
+    (many / "page.html").write_text(f"<p>{(many / 'plain').read_text().splitlines()[0]}</p>")
+    page = ("translate", many / "run", "--input", many / "page.html")
+    assert "1 translations are of texts without a language tag" in run(*page, "--output", many / "page.fr.html")[1]
+    assert "language tag" not in run(*page, "--to", "fr", "--output", many / "page.to.html")[1]
     lines = (many / "plain").read_text().splitlines()
     with pytest.warns(posnmt.TranslationWarning, match=rf"{begin}; choose the target language with `to`"):
         posnmt.load(many / "run").translate(lines)

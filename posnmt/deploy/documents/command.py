@@ -10,6 +10,7 @@ from posnmt.base.errors import UserError, existing_file
 from posnmt.base.extras import requires
 from posnmt.base.progress import Display
 from posnmt.data.lines import portions
+from posnmt.data.marks import lacks_mark
 from posnmt.deploy.documents.division import Division
 from posnmt.deploy.documents.formats import FORMATS, read
 from posnmt.deploy.documents.segment import Sentence
@@ -61,7 +62,8 @@ def translate_document(
     document = read(form, data, name, languages)
     division = Division(document, languages[0], FORMATS[form].whole)
     with Display() as display:
-        report, search = _Report(name), Search(model.decode, scored=False, terms=glossary)
+        tags = () if engine.text.source.mark else tuple(model.marks())
+        report, search = _Report(name, tags), Search(model.decode, scored=False, terms=glossary)
         translated = _translate(engine, search, name, division.texts, report, display)
         write_whole(output, division.content(translated))
         for note in [*division.notes(), *engine.notes]:
@@ -89,16 +91,21 @@ SIGNS = {
     "mended": "were made again a sentence at a time, as a sentence was left out; see --complete",
     "unknown": "translate texts with characters that the vocabulary lacks",
     "differing": "lose, add or change placeholders, markup, addresses or paths of their texts",
+    "untagged": "are of texts without a language tag of the training text; choose the target language with --to",
     "too_long": "were made in parts, since the sentences are too long for one piece; see --split",
 }
-"""Name in `posnmt.translate.translations.REMARKS`, or `empty` → what is said of translations."""
+"""Name in `posnmt.translate.translations.REMARKS`, `empty` or `untagged` → what is said of translations."""
 
 
 class _Report:
-    """Sentences that the engine refused, and places with doubtful translations."""
+    """Sentences that the engine refused, and places with doubtful translations.
 
-    def __init__(self, name: Path) -> None:
-        self._name = name
+    Args:
+        tags: the language tags that sentences must begin with; empty: none is needed.
+    """
+
+    def __init__(self, name: Path, tags: Collection[str]) -> None:
+        self._name, self._tags = name, tags
         self._refused: list[tuple[Request, UserError]] = []
         self._places: dict[str, list[int]] = {}
 
@@ -122,6 +129,7 @@ class _Report:
         """Note what is doubtful about the translation of a sentence in a line of the document."""
         is_empty = not translation.text.strip()
         signs = {*translation.remarks} - {"omitted"} | {"empty"} if is_empty else {*translation.remarks}
+        signs |= {"untagged"} if lacks_mark(translation.request.line, self._tags) else set()
         for sign in SIGNS:
             if sign in signs:
                 self._places.setdefault(sign, []).append(line)
