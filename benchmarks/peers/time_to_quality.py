@@ -18,6 +18,7 @@ import json
 import lzma
 import math
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -43,6 +44,7 @@ from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.data.subword import UNK
 from posnmt.run import defaults
+from posnmt.training.build import batch_plan, training_pairs
 from posnmt.training.choose import Written, for_training
 from posnmt_position.processor import processor
 
@@ -53,6 +55,7 @@ WARMUP = 300
 """Of inverse square root; other schedules have posnmt's rule."""
 LEFT_OUT = 10
 """First updates of a training whose speed is measured, which do not count."""
+FAIRSEQ_BATCHES = re.compile(r"grouped total_num_itrs = (\d+)")
 POSNMT = [sys.executable, "-m", "posnmt"]
 
 
@@ -129,7 +132,7 @@ class Corpus:
             "data": {"root": str(self.work / "text"), "store": str(self.work / "stores"), **files}
             | {f"{side}_language": language for side, language in sides.items()},
             "model": {"size": PROTOCOL["size"]},
-            "train": {"precision": "fp32", "average": 1, "dev_bleu": False, "best_by": "perplexity"},
+            "train": {"average": 1, "dev_bleu": False, "best_by": "perplexity"},
         }
         self.config.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
 
@@ -222,6 +225,7 @@ def measure(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
     """Take turns: in each, every corpus and recipe once, in the same order."""
     speeds = Speeds(arguments.out / "speed.json")
     speeds.content |= {"processor": processor(), "cores": os.cpu_count(), "updates": arguments.updates}
+    speeds.content |= {"precision": arguments.precision}
     while len(speeds.content["turns"]) < arguments.turns or not complete(speeds.content["turns"][-1], corpora):
         turns = speeds.content["turns"]
         if not turns or complete(turns[-1], corpora):
@@ -241,28 +245,41 @@ def complete(turn: dict[str, Any], corpora: list[Corpus]) -> bool:
 
 
 def timed(arguments: argparse.Namespace, corpus: Corpus, recipe: Recipe) -> dict[str, float]:
-    """Seconds and real target tokens of an update of a short training."""
+    """Seconds and real target tokens of a mean update, from the speed of a short training and the number of batches.
+
+    The batches of a short training may be longer or shorter than the others.
+    """
     updates = arguments.updates
     with tempfile.TemporaryDirectory(dir=corpus.work) as place:
         folder = Path(place)
         if recipe.toolkit == "fairseq":
             job = corpus.job(arguments.environments, folder, updates=updates, batch=recipe.batch, rate=recipe.rate)
-            reports = PEERS["fairseq"].reports(job, run(PEERS["fairseq"].command(job), folder / "log"))
+            text = run(PEERS["fairseq"].command(job), folder / "log")
+            reports, batches = PEERS["fairseq"].reports(job, text), float(FAIRSEQ_BATCHES.findall(text)[0])
         else:
-            settings = (f"train.steps={updates}", f"train.log_every={REPORT}", f"train.evaluate_every={updates}")
-            train(corpus, recipe, folder, (*settings, "train.dev_pairs=16"))
-            lines = metrics(folder / "run", "train")
+            ends = (f"train.steps={updates}", f"train.log_every={REPORT}", f"train.evaluate_every={updates}")
+            settings = posnmt_settings(arguments, recipe, (*ends, "train.dev_pairs=16"))
+            train(corpus, folder, settings)
             reports = [
                 Report(line["step"], line["target_tokens"], line["target_tokens"] / line["target_tokens_per_second"])
-                for line in lines
+                for line in metrics(folder / "run", "train")
             ]
-    rate, tokens = speed(reports, LEFT_OUT)
-    return {"seconds": round(tokens / rate, 5), "tokens": round(tokens, 1)}
+            config = for_training(Written.from_file(corpus.config, settings), lambda _: None).config
+            batches = float(batch_plan(config, training_pairs(config.train, corpus.store)).batches_of_a_pass())
+    rate, measured = speed(reports, LEFT_OUT)
+    split = corpus.store.split("train")
+    tokens = (int(split.target_lengths.sum()) + len(split)) / batches
+    return {"seconds": round(tokens / rate, 5), "tokens": round(tokens, 1), "tokens_measured": round(measured, 1)}
 
 
-def train(corpus: Corpus, recipe: Recipe, folder: Path, settings: tuple[str, ...]) -> None:
+def posnmt_settings(arguments: argparse.Namespace, recipe: Recipe, settings: tuple[str, ...]) -> tuple[str, ...]:
+    """What differs from the configuration of a corpus."""
+    return (f"train.precision={arguments.precision}", *recipe.settings, *settings)
+
+
+def train(corpus: Corpus, folder: Path, settings: tuple[str, ...]) -> None:
     """posnmt's own command."""
-    options = [each for setting in (*recipe.settings, *settings) for each in ("--set", setting)]
+    options = [each for setting in settings for each in ("--set", setting)]
     run([*POSNMT, "train", corpus.config, "--out", folder / "run", *options], folder / "log")
 
 
@@ -317,7 +334,7 @@ class Training:
 
     def _posnmt(self, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         ends = (f"train.steps={self.updates}", f"train.evaluate_every={self.every}", f"train.seed={self.seed}")
-        train(self.corpus, self.recipe, folder, ends)
+        train(self.corpus, folder, posnmt_settings(arguments, self.recipe, ends))
         dev = metrics(folder / "run", "dev")
         content = curve([(line["step"], line["perplexity"]) for line in dev])
         if self.scored:
@@ -531,6 +548,7 @@ def main() -> None:
         "--updates", type=int, default=30, help="of each training whose speed is measured (%(default)s)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time (%(default)s)")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of posnmt (%(default)s)")
     parser.add_argument("--gpu", action="store_true", help="train on the GPU")
     arguments = parser.parse_args()
     arguments.out = arguments.out.absolute()
