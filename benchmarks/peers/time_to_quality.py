@@ -458,8 +458,9 @@ def print_tables(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
     print(f"{speeds.content['processor']}, {speeds.content['cores']} cores, {len(turns)} turns")
     batches = PROTOCOL["fairseq"]["batch"]
     names = [recipe.name for recipe in posnmt_recipes()]
-    print("| corpus | implementation, " + " | ".join(f"{batch:,} tokens" for batch in batches), end=" | ")
-    print(" | ".join(f"seconds of an update, {name}" for name in (*names, *(f"fairseq {each}" for each in batches))))
+    heads = ["corpus", *(f"the same training, {batch:,} tokens: fairseq's time / posnmt's" for batch in batches)]
+    heads += [f"seconds of an update, {name}" for name in (*names, *(f"fairseq {each}" for each in batches))]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for corpus in corpora:
         cells = [ratio(turns, corpus.name, f"fairseq {batch}", f"same {batch}") for batch in batches]
         both = [turn[corpus.name] for turn in turns if corpus.name in turn]
