@@ -36,8 +36,8 @@ from opennmt_tanaka import write_lines
 from quality import FAIRSEQ_DEV, fairseq_outputs
 from speed_data import SOURCE, TARGET, UNKNOWN, write_data
 from speed_environment import prepare_environment
-from speed_peers import PEERS
-from speed_trainer import REPORT, Job, Report, TrainingFailed, run, speed
+from speed_peers import PEERS, posnmt
+from speed_trainer import REPORT, Job, TrainingFailed, run, speed
 
 from posnmt.config.schema import Config
 from posnmt.data.prepare import prepare
@@ -78,10 +78,9 @@ class Recipe:
 
 def fairseq_recipes() -> list[Recipe]:
     """The trials of fairseq."""
-    choices = product(*(PROTOCOL["fairseq"][name] for name in ("batch", "rate", "schedule")))
     return [
-        Recipe("fairseq", f"fairseq-{batch}-{rate:g}-{schedule}", (), batch, float(rate), schedule)
-        for batch, rate, schedule in ((batch, float(rate), schedule) for batch, rate, schedule in choices)
+        Recipe("fairseq", f"fairseq-{batch}-{rate:g}-{schedule}", (), batch, rate, schedule)
+        for batch, rate, schedule in product(*(PROTOCOL["fairseq"][name] for name in ("batch", "rate", "schedule")))
     ]
 
 
@@ -252,18 +251,15 @@ def timed(arguments: argparse.Namespace, corpus: Corpus, recipe: Recipe) -> dict
     updates = arguments.updates
     with tempfile.TemporaryDirectory(dir=corpus.work) as place:
         folder = Path(place)
+        job = corpus.job(arguments.environments, folder, updates=updates, batch=recipe.batch)
         if recipe.toolkit == "fairseq":
-            job = corpus.job(arguments.environments, folder, updates=updates, batch=recipe.batch, rate=recipe.rate)
             text = run(PEERS["fairseq"].command(job), folder / "log")
             reports, batches = PEERS["fairseq"].reports(job, text), float(FAIRSEQ_BATCHES.findall(text)[0])
         else:
             ends = (f"train.steps={updates}", f"train.log_every={REPORT}", f"train.evaluate_every={updates}")
             settings = posnmt_settings(arguments, recipe, (*ends, "train.dev_pairs=16"))
             train(corpus, folder, settings)
-            reports = [
-                Report(line["step"], line["target_tokens"], line["target_tokens"] / line["target_tokens_per_second"])
-                for line in metrics(folder / "run", "train")
-            ]
+            reports = posnmt(arguments.precision).reports(job, "")
             config = for_training(Written.from_file(corpus.config, settings), lambda _: None).config
             batches = float(batch_plan(config, training_pairs(config.train, corpus.store)).batches_of_a_pass())
     rate, measured = speed(reports, LEFT_OUT)
@@ -281,12 +277,6 @@ def train(corpus: Corpus, folder: Path, settings: tuple[str, ...]) -> None:
     """posnmt's own command."""
     options = [each for setting in settings for each in ("--set", setting)]
     run([*POSNMT, "train", corpus.config, "--out", folder / "run", *options], folder / "log")
-
-
-def metrics(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The lines of a kind that a run of posnmt wrote."""
-    lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return [line for line in lines if line["kind"] == kind]
 
 
 @dataclass(frozen=True)
@@ -326,7 +316,7 @@ class Training:
                 shutil.copyfile(folder / "log", result.with_suffix(".log"))
                 say(f"{result.name}: {error}")
                 return
-        content = {"updates": [], "perplexity": [], "processor": "GPU" if arguments.gpu else processor(), **content}
+        content["processor"] = "GPU" if arguments.gpu else processor()
         temporary = result.with_suffix(".partial")
         temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
         temporary.replace(result)
@@ -335,22 +325,20 @@ class Training:
     def _posnmt(self, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         ends = (f"train.steps={self.updates}", f"train.evaluate_every={self.every}", f"train.seed={self.seed}")
         train(self.corpus, folder, posnmt_settings(arguments, self.recipe, ends))
-        dev = metrics(folder / "run", "dev")
-        content = curve([(line["step"], line["perplexity"]) for line in dev])
+        lines = map(json.loads, (folder / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        content = curve([(line["step"], line["perplexity"]) for line in lines if line["kind"] == "dev"])
         if self.scored:
             source, target = (self.corpus.work / "text" / f"test.{each}" for each in self.corpus.languages)
-            command: list[str | Path] = [
-                *POSNMT,
-                "translate",
-                folder / "run",
-                "--checkpoint",
-                "last",
-                "--beam",
-                "1",
-                "--precision",
+            plain = [
+                "--checkpoint=last",
+                "--beam=1",
+                "--precision=fp32",
+                "--split=off",
+                "--complete=off",
+                "--protect=off",
             ]
-            command += ["fp32", "--split", "off", "--complete", "off", "--protect", "off", "--input", source]
-            run([*command, "--output", folder / "outputs"], folder / "translate.log")
+            places: list[str | Path] = ["--input", source, "--output", folder / "outputs"]
+            run([*POSNMT, "translate", folder / "run", *plain, *places], folder / "translate.log")
             content |= scored(read(folder / "outputs"), read(target))
         return content
 

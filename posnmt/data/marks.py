@@ -32,7 +32,7 @@ def mark_of(line: str) -> str | None:
 
 
 def lacks_mark(line: str, marks: Collection[str]) -> bool:
-    """Whether a line that is not empty begins with none of the marks that a model was trained with; not without any."""
+    """Whether a line needs a mark and has none: a model without marks needs none, and neither does an empty line."""
     return bool(marks) and bool(line.strip()) and mark_of(line) not in marks
 
 
