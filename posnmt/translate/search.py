@@ -3,7 +3,8 @@
 Probabilities and states stay on the device. Each step reads once what the program must know of it, and the program
 keeps the subwords that are written.
 
-Shapes: S sentences, k hypotheses each (the beam), N = S x k rows, T subwords so far, V vocabulary entries.
+Shapes: S sentences, k hypotheses each (the beam; one each in the first step), N = S x k rows, T subwords so far, V
+vocabulary entries.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from posnmt.data.subword import BOS, BREAK, EOS
+from posnmt.data.subword import BOS, BREAK, EOS, PAD
 from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Bounds, Next, Written
 from posnmt.translate.continuations import continuations
@@ -88,19 +90,18 @@ def search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
     alive = list(range(len(bounds)))  # sentence numbers still in the batch
-    first = torch.arange(len(alive) * beam, device=device) // beam
-    for state in selected:
-        state.select(first)  # nothing is cached yet; carries of recurrent schemes are repeated k times
-    scores = torch.full((len(alive), beam), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
-    written = np.empty((len(alive), beam, 0), np.int64)
+    scores = torch.zeros((len(alive), 1), device=device)  # each sentence begins with one hypothesis, and then has k
+    written = np.empty((len(alive), 1, 0), np.int64)
     gained = np.empty((len(alive), beam, 0))  # log-probabilities of `written`, by subword
-    tokens = torch.full((len(first), 1), BOS, device=device)
+    tokens = torch.full((len(alive), 1), BOS, device=device)
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
         following = _following([bounds[sentence] for sentence in alive], written)
         row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, following, scored)
-        row_scores = row_scores.view(len(alive), beam, -1)
+        if (missing := beam - written.shape[1] * row_tokens.shape[1]) > 0:  # the beam is larger than the vocabulary
+            row_scores = functional.pad(row_scores, (0, missing), value=-torch.inf)
+            row_tokens = functional.pad(row_tokens, (0, missing), value=PAD)
+        row_scores = row_scores.view(len(alive), written.shape[1], -1)
         if coverage is not None:
             coverage.add()
         total = (scores[..., None] + row_scores).flatten(1)
@@ -114,7 +115,7 @@ def search(
         if not going_on:
             break
         parents, chosen = parents.gather(1, order), chosen.gather(1, order)
-        written = step.appended(written, step.chosen)
+        hypotheses, written = written.shape[1], step.appended(written, step.chosen)
         if by_subword:
             gained = step.appended(gained, step.gains)
         keep = _pad_to_bucket(going_on, len(alive))
@@ -125,7 +126,7 @@ def search(
             scores, parents, chosen = scores[kept], parents[kept], chosen[kept]
             written, gained = written[keep], gained[keep]
         if leaving or beam > 1:
-            rows = (kept[:, None] * beam + parents).flatten()
+            rows = (kept[:, None] * hypotheses + parents).flatten()
             for state in selected:
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
@@ -167,7 +168,7 @@ class _Choices:
         return cls(values, above.astype(int), words.astype(int), own, places.astype(int))
 
     def appended(self, rows: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
-        """[S,k,T+1] what the open hypotheses continue, of `rows` [S,k,T], each with its own entry of `last` [S,2k]."""
+        """[S,k,T+1] what the open hypotheses continue, of `rows` [S,·,T], each with its own entry of `last` [S,2k]."""
         sentences = np.arange(len(rows))[:, None]
         before = rows[sentences, self.parents[sentences, self.order]]
         return np.concatenate([before, last[sentences, self.order][..., None]], axis=2)
@@ -193,7 +194,7 @@ class _Finished:
                 continue
             parent = step.parents[place, rank]
             tokens, log_probability = written[place, parent].tolist(), step.candidates[place, rank].item()
-            penalty = 0.0 if self.coverage is None else self.coverage.penalty(place * self.beam + parent)
+            penalty = 0.0 if self.coverage is None else self.coverage.penalty(place * written.shape[1] + parent)
             score = log_probability / (len(tokens) + 1) ** self.length_penalty + penalty
             ended = len(tokens) < self.bounds[sentence].limit
             log_probabilities = gained[place, parent].tolist()
@@ -208,9 +209,9 @@ class _Finished:
 
 def _following(bounds: Sequence[Bounds], written: NDArray[np.int64]) -> list[Next]:
     """[S x k] what may follow each hypothesis in `written` [S,k,T]; the bounds are those of the sentences."""
-    beam, step = written.shape[1:]
+    hypotheses, step = written.shape[1:]
     if not any(each.breaks for each in bounds):
-        return [after for each in bounds for after in [each.after(step)] * beam]
+        return [after for each in bounds for after in [each.after(step)] * hypotheses]
     is_break = written == BREAK
     breaks = is_break.sum(-1).tolist()
     ends = (is_break * np.arange(1, step + 1)).max(-1, initial=0).tolist()

@@ -68,6 +68,14 @@ def test_reported_scores_are_forced_scores(name, beam):
         assert hypothesis.score == pytest.approx(score / (len(hypothesis.tokens) + 1) ** 0.8, abs=2e-5)
 
 
+def test_the_first_step_has_one_hypothesis_for_each_sentence(monkeypatch):
+    model, rows = build(system="relative"), []
+    advance = model.advance
+    monkeypatch.setattr(model, "advance", lambda tokens, state: (rows.append(len(tokens)), advance(tokens, state))[1])
+    translate_subwords([model], sources(5), Decode(beam=4, max_ratio=1.0, max_extra=5), CPU)
+    assert rows[:2] == [5, 20]
+
+
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 1.7])
 def test_a_wide_beam_is_exhaustive(length_penalty):
     """With a beam as wide as all outputs of at most 2 subwords, search finds the best of all of them."""

@@ -74,7 +74,7 @@ class Counted:
         zeros = np.zeros(tuple(gains.shape))
         return [
             zeros,
-            self.random.integers(order.shape[1], size=zeros.shape),
+            self.random.integers(1 if self.reads == 1 else order.shape[1], size=zeros.shape),  # all from one at first
             self.words(chosen.shape),
             places,
             zeros,
