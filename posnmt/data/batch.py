@@ -247,6 +247,29 @@ def batches_by_length(lengths: Sequence[int], limit: int) -> Iterator[list[int]]
         yield order[start:end]
 
 
+def even_limit(lengths: Sequence[int], limit: int, workers: int, least: int) -> int:
+    """The limit with which `batches_by_length` gives each worker the same number of batches of much the same size.
+
+    Args:
+        lengths: of the sentences, without end symbols.
+        limit: most padded tokens of a batch; the result is at most that.
+        workers: how many batches are computed at a time.
+        least: tokens that a batch should have; fewer batches than workers follow from it.
+    """
+    padded = np.sort(np.asarray(lengths, dtype=np.int32) + 1)[::-1]
+
+    def batches(limit: int) -> int:
+        return sum(1 for _ in fit(padded, limit))
+
+    fewest, total = batches(limit), int(padded.sum())
+    wanted = max(fewest, min(-(-fewest // workers) * workers, -(-total // least)))
+    low, high = total // max(wanted, 1), limit
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if batches(middle) <= wanted else (middle + 1, high)
+    return high
+
+
 def collate(pairs: Sequence[Pair]) -> Batch:
     """Pairs of subword sequences as one padded batch."""
     sources, source_lengths = pad([source for source, _ in pairs], after=EOS)

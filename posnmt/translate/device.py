@@ -14,6 +14,9 @@ from posnmt_position.processor import multiplies_bf16
 BATCH = 4096
 """Padded tokens x beam of a batch on a CPU, and everywhere of a batch whose probabilities are all computed at once."""
 
+FEW = 512
+"""Least padded tokens x beam of a batch on a CPU, where sentences are distributed evenly over several workers."""
+
 LARGEST = 65_536
 """Padded tokens x beam of a batch on a GPU, if as many MiB are free: a smaller batch leaves it idle."""
 

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
-from posnmt.data.batch import Batch, batches_by_length, collate, pad
+from posnmt.data.batch import Batch, batches_by_length, collate, even_limit, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.translate.bounds import Bounds, output_limit
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage
-from posnmt.translate.device import batch_size, in_fp32
+from posnmt.translate.device import FEW, batch_size, in_fp32
 from posnmt.translate.options import EVERYTHING, refuse_unserved
 from posnmt.translate.requests import Part, Request, Search
 from posnmt.translate.sampling import sample
@@ -28,9 +28,6 @@ from posnmt.translate.watched import SourceAttention, watching
 
 if TYPE_CHECKING:
     from posnmt.model.base import TranslationModel
-
-FEW = 512
-"""Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
 
 SEARCHED = {"coverage_penalty", "terms"}
 """What search alone can do, and sampling cannot."""
@@ -95,15 +92,14 @@ class Searcher:
         width = decode.beam if decode.sampling is None else asked.candidates
         # in source tokens, with eos, times the beams of a search with terms
         sizes = {n: (len(part.ids) + 1) * (1 + sum(map(len, part.terms))) for n, part in enumerate(parts) if part.ids}
-        limit = batch_size(decode, self.device) // width
-        if self.workers.count > 1:
-            limit = min(limit, max(sum(sizes.values()) // self.workers.count + 1, FEW // width))
-        groups = [[n for n in sizes if is_constrained(parts[n]) is kind] for kind in (True, False)]
-        return [
-            [group[place] for place in batch]
-            for group in groups
-            for batch in batches_by_length([sizes[n] - 1 for n in group], max(1, limit))
-        ]
+        limit = batch_size(decode, self.device)
+        batches = list[list[int]]()
+        for kind in (True, False):
+            group = [n for n in sizes if is_constrained(parts[n]) is kind]
+            lengths = [sizes[n] - 1 for n in group]
+            each = even_limit(lengths, max(1, limit // width), self.workers.count, max(1, FEW // width))
+            batches += [[group[place] for place in batch] for batch in batches_by_length(lengths, each)]
+        return batches
 
     def _searched(
         self, parts: Sequence[Part], asked: Search, watched: Sequence[SourceAttention]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posnmt.data.batch import BatchPlan, Cursor, collate, fit, pad
+from posnmt.data.batch import BatchPlan, Cursor, batches_by_length, collate, even_limit, fit, pad
 from posnmt.data.joined import Concatenated
 from posnmt.data.subword import BOS, EOS, PAD
 
@@ -56,6 +56,31 @@ def test_fit_covers_all_and_cuts_no_earlier_than_it_must(lengths, limit):
         assert (end - start) * max(lengths[start:end]) <= limit or end - start == 1
         if end < len(lengths):
             assert (end + 1 - start) * max(lengths[start : end + 1]) > limit
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 300), st.integers(1, 4), st.integers(1, 200))
+def test_an_even_limit_is_within_the_limit_and_costs_no_more_than_a_round_of_batches(lengths, limit, workers, least):
+    each = even_limit(lengths, limit, workers, least)
+    fewest, batches = (len(list(batches_by_length(lengths, most))) for most in (limit, each))
+    assert each <= limit
+    assert fewest <= batches <= -(-fewest // workers) * workers
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "workers", "least", "rows"),
+    [
+        (10, 60, 2, 20, [5, 5]),  # of 10 tokens each: the limit alone would give 6 and 4
+        (13, 60, 2, 20, [4, 4, 4, 1]),
+        (10, 1000, 2, 20, [5, 5]),
+        (10, 1000, 4, 50, [5, 5]),
+        (10, 1000, 2, 100, [10]),
+        (1, 1000, 2, 1, [1]),
+        (10, 60, 1, 20, [5, 5]),
+    ],
+)
+def test_an_even_limit_gives_each_worker_as_much(count, limit, workers, least, rows):
+    lengths = [9] * count
+    assert [*map(len, batches_by_length(lengths, even_limit(lengths, limit, workers, least)))] == rows
 
 
 def padded(plan, batches):

@@ -179,3 +179,13 @@ def test_the_table_of_a_scheme_without_an_end_has_the_size_that_is_asked_for():
     for size in (7, 300):
         positions = express(["sinusoidal"], [scheme], 2, 4, "encoder", size)
         assert (positions.table.shape, positions.limit) == ((size, 16), size)
+
+
+def test_a_model_leaves_pytorch_its_threads(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        difference(tiny.build(system="relative").float(), tmp_path / "model")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -18,14 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from posnmt.base.cancel import can_be_cancelled, check_cancelled
 from posnmt.base.parallel.cores import cores
 from posnmt.base.parallel.native import abandon
 from posnmt.config.schema import Decode
+from posnmt.data.batch import even_limit
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.translate.bounds import output_limit
-from posnmt.translate.device import BATCH
+from posnmt.translate.device import BATCH, FEW
 from posnmt.translate.engine import Engine
 from posnmt.translate.requests import Part, Search
 from posnmt.translate.search import Hypothesis
@@ -81,10 +84,13 @@ class CTranslate2Engine(Engine):
         self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
         self._ids = {piece: number for number, piece in enumerate(self._target)}
         device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
-        threads = {"inter_threads": cores(), "intra_threads": 1} if device == "cpu" else {}
+        self._workers = cores() if device == "cpu" else 1
+        threads = {"inter_threads": self._workers, "intra_threads": 1} if device == "cpu" else {}
+        before = torch.get_num_threads()
         self._translator = ctranslate2.Translator(
             str(folder), device=device, compute_type=COMPUTE_TYPES[precision], **threads
         )
+        torch.set_num_threads(before)  # CTranslate2 sets the threads of its own products for PyTorch, too
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
@@ -150,6 +156,8 @@ class CTranslate2Engine(Engine):
             patience: a search ends when it has `patience` times the beam of hypotheses. A search that is known to reach
                 its limit needs 2, since every open hypothesis ends there in addition to those that have ended.
         """
+        lengths, most = [len(source) for source in sources], max(1, (decode.batch or BATCH) // decode.beam)
+        batch = even_limit(lengths, most, self._workers, max(1, FEW // decode.beam))
         groups = defaultdict(list)
         for number, limit in enumerate(limits):
             groups[limit].append(number)
@@ -157,7 +165,7 @@ class CTranslate2Engine(Engine):
             number: result
             for limit, numbers in sorted(groups.items(), reverse=True)
             for number, result in zip(
-                numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
+                numbers, self._start([sources[n] for n in numbers], limit, decode, patience, batch), strict=True
             )
         }
         try:
@@ -182,11 +190,13 @@ class CTranslate2Engine(Engine):
         steps = 1 << limit.bit_length()
         return steps if self.longest[1] is None else min(steps, self.longest[1])
 
-    def _start(self, sources: Sequence[Sequence[int]], limit: int, decode: Decode, patience: int) -> Sequence[Any]:
+    def _start(
+        self, sources: Sequence[Sequence[int]], limit: int, decode: Decode, patience: int, batch: int
+    ) -> Sequence[Any]:
         """Searches that run in the background, one for each source."""
         running: Sequence[Any] = self._translator.translate_batch(
             self._pieces(sources),
-            max_batch_size=max(1, (decode.batch or BATCH) // decode.beam),
+            max_batch_size=batch,
             batch_type="tokens",
             asynchronous=True,
             beam_size=decode.beam,
