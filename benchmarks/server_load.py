@@ -1,11 +1,12 @@
 """What a server sustains, and what it does under four times as much: refusals, latencies and memory.
 
     python benchmarks/server_load.py RUN --text FILE [--seconds 60] [--overload-seconds 600] [--factor 4]
+    python benchmarks/server_load.py RUN --text FILE --lines 1 --clients 0       # the latency of single lines
 
 Starts `posnmt serve RUN` on a free port of loopback and asks its /translate, each request with a few lines of the text.
-First a fixed number of clients, each of which asks again as soon as it has its answer: the requests answered a second
-are the sustainable rate. Then requests begin at `factor` times that rate whether or not others were answered. Clients
-and server share the machine: for figures of the server alone, give it cores of its own.
+First comes one client alone. Then a fixed number of clients, each of which asks again as soon as it has its answer: the
+requests answered a second are the sustainable rate. Then requests begin at `factor` times that rate whether or not
+others were answered. Clients and server share the machine: for figures of the server alone, give it cores of its own.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def shown(seconds: dict[str, list[float]]) -> Iterator[str]:
     for status, each in sorted(seconds.items()):
         ordered = sorted(each)
         last = ordered[int(0.99 * (len(ordered) - 1))]
-        figures = f"{statistics.median(each):.3f} s | {last:.3f} s | {ordered[-1]:.3f} s"
+        figures = f"{statistics.median(each):.4f} s | {last:.4f} s | {ordered[-1]:.4f} s"
         yield f"| {status} | {len(each) / total:.1%} of {total:,} | {figures} |"
 
 
@@ -117,9 +118,13 @@ async def measure(address: str, options: argparse.Namespace) -> None:
     async with aiohttp.ClientSession(**limits) as session:
         async with session.get(address + "/languages") as answer:
             target = (await answer.json())[0]["targets"][0]
-        clients = [Client(session, address, lines, options.lines, target) for _ in range(3)]
-        await sustained(clients[0], 1, 5)  # warm-up
-        print(f"alone: {statistics.median(clients[0].seconds['200']):.3f} s a request of {options.lines} lines")
+        clients = [Client(session, address, lines, options.lines, target) for _ in range(4)]
+        await sustained(clients[3], 1, 5)  # warm-up
+        await sustained(clients[0], 1, options.alone_seconds)
+        print(f"one client, which asks again as soon as it has its answer; {options.lines} lines a request:")
+        print("\n".join(shown(clients[0].seconds)), flush=True)
+        if not options.clients:
+            return
         rate = await sustained(clients[1], options.clients, options.seconds)
         print(
             f"sustained: {rate:.1f} requests a second, {options.clients} clients; {await clients[1].megabytes():.0f} MB"
@@ -136,7 +141,10 @@ def main() -> None:
     parser.add_argument("run", help="a run, or a folder that `posnmt export` made for CTranslate2")
     parser.add_argument("--text", type=Path, required=True, help="source text, a sentence a line")
     parser.add_argument("--lines", type=int, default=5, help="of a request")
-    parser.add_argument("--clients", type=int, default=32, help="that ask at a time for the sustainable rate")
+    parser.add_argument("--alone-seconds", type=float, default=20, help="of one client alone")
+    parser.add_argument(
+        "--clients", type=int, default=32, help="that ask at a time for the sustainable rate; 0: one alone"
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--overload-seconds", type=float, default=600)
     parser.add_argument("--factor", type=float, default=4)
