@@ -253,9 +253,11 @@ def even_limit(lengths: Sequence[int], limit: int, workers: int, least: int) -> 
     Args:
         lengths: of the sentences, without end symbols.
         limit: most padded tokens of a batch; the result is at most that.
-        workers: how many batches are computed at a time.
+        workers: how many batches are computed at a time; a single one keeps the limit.
         least: tokens that a batch should have; fewer batches than workers follow from it.
     """
+    if workers == 1:
+        return limit
     padded = np.sort(np.asarray(lengths, dtype=np.int32) + 1)[::-1]
 
     def batches(limit: int) -> int:

@@ -75,7 +75,7 @@ def test_an_even_limit_is_within_the_limit_and_costs_no_more_than_a_round_of_bat
         (10, 1000, 4, 50, [5, 5]),
         (10, 1000, 2, 100, [10]),
         (1, 1000, 2, 1, [1]),
-        (10, 60, 1, 20, [5, 5]),
+        (10, 60, 1, 20, [6, 4]),
     ],
 )
 def test_an_even_limit_gives_each_worker_as_much(count, limit, workers, least, rows):
