@@ -30,19 +30,16 @@ os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: be
 
 import ctranslate2
 import torch
-from schemes import VOCABULARY, build
+from schemes import VOCABULARY, endless, search_seconds
 
 from posnmt.base.errors import UserError
-from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
 from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
-from posnmt.model.packed import pack
 from posnmt.translate.device import in_bf16
-from posnmt.translate.subwords import translate_subwords
 from posnmt_position.processor import processor
 
 SENTENCES, WRITTEN = 240, 14
@@ -60,28 +57,6 @@ def text() -> TextPipeline:
     return cast(TextPipeline, SimpleNamespace(source=side, target=side))
 
 
-def endless(system: str, size: str) -> Any:
-    """A new model of a system whose outputs do not end."""
-    model = build(system, size).eval()
-    with torch.no_grad():
-        model.output.bias[EOS] = -100.0
-    return model
-
-
-def by_posnmt(system: str, size: str, precision: str, beam: int) -> float:
-    """Seconds of posnmt's search."""
-    narrow, device = precision == "bf16", torch.device("cpu")
-    model = endless(system, size)
-    pack(model, torch.bfloat16 if narrow else torch.float32)
-    decode, workers = Decode(beam=beam, max_ratio=0.001, max_extra=WRITTEN), Workers.of(device)
-    began = time.perf_counter()
-    with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
-        found = translate_subwords([model], SOURCES, decode, device, workers, scored=False)
-    seconds = time.perf_counter() - began
-    assert all(len(each.tokens) == WRITTEN for hypotheses in found for each in hypotheses)
-    return seconds
-
-
 def by_ctranslate2(folder: Path, precision: str, beam: int) -> float:
     """Seconds of CTranslate2's search, by posnmt's engine for it."""
     engine = CTranslate2Engine(folder, text(), precision=precision)
@@ -94,12 +69,11 @@ def by_ctranslate2(folder: Path, precision: str, beam: int) -> float:
 
 def measured(system: str, size: str, beam: int, folder: Path | None) -> Iterator[tuple[str, float]]:
     """The seconds of each way to decode a system; without a folder CTranslate2 cannot express it."""
-    yield "posnmt fp32", by_posnmt(system, size, "fp32", beam)
-    if in_bf16("bf16", torch.device("cpu")):
-        yield "posnmt bf16", by_posnmt(system, size, "bf16", beam)
-    for precision in ("fp32", "int8") if folder is not None else ():
-        assert folder is not None
-        yield f"CTranslate2 {precision}", by_ctranslate2(folder, precision, beam)
+    for precision in ("fp32", "bf16") if in_bf16("bf16", torch.device("cpu")) else ("fp32",):
+        yield f"posnmt {precision}", search_seconds(system, size, precision, beam, SOURCES, WRITTEN)
+    if folder is not None:
+        for precision in ("fp32", "int8"):
+            yield f"CTranslate2 {precision}", by_ctranslate2(folder, precision, beam)
 
 
 def converted(systems: list[str], size: str, work: Path) -> dict[str, Path | str]:
@@ -127,7 +101,8 @@ def table(report: dict[str, Any]) -> Iterator[str]:
         for system in report["systems"]:
             own = [row for row in rows if row["system"] == system]
             cells = [speed([row["seconds"].get(name) for row in own]) for name in columns]
-            beside = [ratio(row["seconds"].get("CTranslate2 fp32"), row["seconds"]["posnmt fp32"]) for row in own]
+            both = [row["seconds"] for row in own if "CTranslate2 fp32" in row["seconds"]]
+            beside = [seconds["CTranslate2 fp32"] / seconds["posnmt fp32"] for seconds in both]
             base = [row["base"] / row["seconds"]["posnmt fp32"] for row in own]
             yield f"| {' | '.join([f'`{system}`', *cells, spread(beside), spread(base)])} |"
 
@@ -138,14 +113,9 @@ def speed(seconds: list[float | None]) -> str:
     return f"{statistics.median(known):,.0f}" if known else ""
 
 
-def ratio(theirs: float | None, ours: float) -> float | None:
-    return None if theirs is None else theirs / ours
-
-
-def spread(ratios: list[float] | list[float | None]) -> str:
-    """A median with its range."""
-    known = [each for each in ratios if each is not None]
-    return f"{statistics.median(known):.2f} ({min(known):.2f}-{max(known):.2f})" if known else ""
+def spread(ratios: list[float]) -> str:
+    """A median with its range; nothing if there is no ratio."""
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else ""
 
 
 def main() -> None:

@@ -46,8 +46,8 @@ def bounds_of(part: Part, decode: Decode, longest: int | None) -> Bounds:
 class Searcher:
     """Searches for translations with one model, or with several as an ensemble.
 
-    Each worker takes one batch after another, the longest sources first. If there are few sources, they are distributed
-    evenly over the workers.
+    Each worker takes one batch after another, the longest sources first. The sources are distributed evenly over the
+    workers: see `even_limit`.
 
     Attributes:
         models: on the device.

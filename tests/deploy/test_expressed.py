@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from posnmt.base.errors import UserError
-from posnmt.config.schema import SchemeChoice
+from posnmt.config.schema import Decode, SchemeChoice
 from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
 from posnmt.deploy.positions import by_bucket, express
@@ -189,3 +190,17 @@ def test_a_model_leaves_pytorch_its_threads(tmp_path):
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_few_lines_are_divided_among_the_workers(tmp_path):
+    text, asked = Words(), []
+    engine = CTranslate2Engine(tmp_path, text, write(tiny.build(system="relative").float(), text, tmp_path, SIZE))
+    search = engine._translator.translate_batch
+
+    def noted(rows, **options):
+        asked.append(options["max_batch_size"])
+        return search(rows, **options)
+
+    engine._workers, engine._translator = 2, SimpleNamespace(translate_batch=noted)
+    engine._search([[5] * 89] * 10, [3] * 10, Decode(beam=1))
+    assert asked == [450]  # half of the 900 tokens, with eos
